@@ -1,0 +1,39 @@
+"""nanoserve: the paged KV cache of an LLM inference engine, small enough to read in an evening.
+
+Every public name imports from here. Names are looked up when they are first used, so that the allocator and
+the block table, which are plain Python, load without torch.
+"""
+
+from importlib import import_module
+
+_MODULE_OF = {
+    "BlockAllocator": "allocator",
+    "KVCacheExhausted": "allocator",
+    "BlockTable": "block_table",
+    "KVCache": "cache",
+    "KVPool": "cache",
+    "NaiveKVCache": "cache",
+    "PagedKVCache": "cache",
+    "generate": "generation",
+    "generate_stream": "generation",
+    "greedy_generate": "generation",
+    "greedy_generate_paged": "generation",
+    "Llama": "model",
+    "sample": "sampling",
+    "encode_chat": "text",
+    "stream_text": "text",
+    "DEFAULT_MODEL": "weights",
+    "load_model": "weights",
+    "load_tokenizer": "weights",
+}
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'nanoserve' has no attribute {name!r}")
+    return getattr(import_module(f"nanoserve.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
