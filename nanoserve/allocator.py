@@ -1,7 +1,6 @@
 """Day 14: the pool's bookkeeping. Block ids go out and come back; no tensor is in sight."""
 
 from collections.abc import Iterable
-from operator import index
 
 
 class KVCacheExhausted(RuntimeError):
@@ -24,8 +23,11 @@ class BlockAllocator:
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
-        self.num_blocks = _positive("num_blocks", num_blocks)
-        self.block_size = _positive("block_size", block_size)
+        for name, size in (("num_blocks", num_blocks), ("block_size", block_size)):
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
+        self.num_blocks = num_blocks
+        self.block_size = block_size
         self._free = list(reversed(range(num_blocks)))  # the top of the stack is the last item: 0 goes out first
         self._allocated: set[int] = set()
         self.peak_used = 0
@@ -100,13 +102,3 @@ class BlockAllocator:
         self._require_allocated(block_ids)
         for block_id in block_ids:
             self.free(block_id)
-
-
-def _positive(name: str, value: int) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return number

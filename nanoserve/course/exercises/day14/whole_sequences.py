@@ -1,0 +1,153 @@
+"""Stages of tasks 14.3 and 14.4: a sequence's blocks go out together and come back together."""
+
+from itertools import product
+
+from nanoserve.allocator import KVCacheExhausted
+from nanoserve.course.probe import Probe, Traced, show
+
+
+def takes_the_ceiling(probe: Probe) -> None:
+    """ceil(num_tokens / block_size) blocks"""
+    lengths = (30, 40, 16, 17, 1, 15, 31, 32, 33)
+    taken = []
+    for tokens in lengths:
+        pool = probe.new("pool", 8, 16)
+        blocks = pool.allocate_for(tokens)
+        if not isinstance(blocks, list):
+            probe.fail(
+                "a list of block ids",
+                f"{show(blocks)}, a {type(blocks).__name__}",
+                "not-a-list" if blocks is not None else "no-return",
+            )
+        taken.append(len(blocks))
+        right = -(-tokens // 16)
+        if taken[-1] != right:
+            slip = _rounding_slip(tokens, taken[-1])
+            probe.fail(f"{right} blocks for {tokens} tokens", f"{taken[-1]}: {blocks}", slip)
+        probe.equal(blocks, list(range(right)), "not-in-order")
+        probe.equal(pool.num_free, 8 - right, "blocks-lost")
+
+
+def _rounding_slip(tokens: int, came: int) -> str:
+    if came == tokens // 16:
+        return "floor" if tokens == 30 else "rounded"  # 30 comes first, and rounds to 2
+    if came == tokens // 16 + 1:
+        return "one-too-many"
+    return "tokens-for-blocks" if came == min(tokens, 8) else "wrong-count"
+
+
+def no_tokens_take_no_block(probe: Probe) -> None:
+    """0 tokens take no block, fewer than 0 are refused"""
+    pool = probe.new("pool", 2, 16)
+    probe.equal(pool.allocate_for(0), [], "zero-takes-one")
+    probe.equal(pool.num_free, 2, "zero-takes-one")
+    slips = {None: "negative-accepted", Exception: "wrong-error-type"}
+    probe.raises(ValueError, pool.allocate_for, -1, slips=slips)
+
+
+def the_last_blocks_can_be_taken(probe: Probe) -> None:
+    """a request that fits exactly is served"""
+    for tokens in (32, 20):
+        pool = probe.new("pool", 2, 16)
+        try:
+            blocks = pool.allocate_for(tokens)
+        except KVCacheExhausted as error:
+            slip = "refuses-exact-fit" if tokens == 32 else "tokens-against-blocks"
+            probe.fail("[0, 1]", f"KVCacheExhausted: {error}", slip)
+        probe.equal(blocks, [0, 1], "not-in-order")
+
+
+def all_or_none(probe: Probe) -> None:
+    """too large a request takes nothing at all"""
+    pool = probe.new("pool", 3, 16)
+    pool.allocate()
+    slips = {None: "returns-what-there-is", Exception: "another-exception"}
+    probe.raises(KVCacheExhausted, pool.allocate_for, 40, slips=slips)
+    probe.equal((pool.num_free, pool.num_used), (2, 1), "partial")
+    probe.equal(pool.allocate(), 1, "order-changed")
+    probe.equal(pool.allocate(), 2, "order-changed")
+
+
+def a_sequence_goes_back(probe: Probe) -> None:
+    """a sequence's blocks go back, and only they"""
+    pool = probe.new("pool", 6, 16)
+    first, second = pool.allocate_for(40), pool.allocate_for(20)
+    pool.free_all(first)
+    probe.equal(pool.num_used, len(second), "wrong-blocks-freed", {"frees-everyone": 0, "frees-nothing": 5})
+    probe.equal(pool.num_free, 4, "wrong-blocks-freed")
+
+
+def the_trace_of_the_day(probe: Probe) -> None:
+    """the next sequence gets [2, 1]"""
+    pool = probe.new("pool", 6, 16)
+    a = pool.allocate_for(40)
+    pool.allocate_for(20)
+    pool.allocate_for(16)
+    pool.free_all(a)
+    probe.equal(pool.allocate_for(30), [2, 1], "wrong-order", {"reverse-order": [0, 1]})
+
+
+def nothing_moves_before_all_is_checked(probe: Probe) -> None:
+    """a list with one bad block moves nothing"""
+    for bad, slip in (([0, 1, 5], "half-way"), ([0, 0], "duplicate-moved-first"), ([5, 0], "half-way")):
+        pool = probe.new("pool", 6, 16)
+        pool.allocate_for(40)
+        error = probe.raises(
+            ValueError,
+            pool.free_all,
+            bad,
+            slips={None: "duplicate-dropped" if slip == "duplicate-moved-first" else "skips-bad", Exception: slip},
+        )
+        probe.equal((pool.num_free, pool.num_used), (3, 3), slip)
+        named = "0" if bad == [0, 0] else "5"
+        if named not in str(error):
+            probe.fail(f"an error whose message names block {named}", f"ValueError: {error}", "unnamed-block")
+        pool.free_all([0, 1, 2])
+        probe.equal((pool.num_free, pool.num_used), (6, 0), slip)
+
+
+def the_callers_list_is_theirs(probe: Probe) -> None:
+    """the caller's list is left alone, and may be any iterable"""
+    pool = probe.new("pool", 4, 16)
+    blocks = pool.allocate_for(48)
+    copy = list(blocks)
+    pool.free_all(blocks)
+    probe.equal(blocks, copy, "emptied-callers-list")
+    once = iter(pool.allocate_for(48))
+    pool.free_all(once)
+    probe.equal((pool.num_free, pool.num_used), (4, 0), "iterator-used-up")
+    pool.free_all([])
+    probe.equal((pool.num_free, pool.num_used), (4, 0), "wrong-blocks-freed")
+
+
+def the_whole_agrees_with_a_plain_model(probe: Probe) -> None:
+    """every sequence of up to four calls agrees with a plain list"""
+    moves = ("allocate", "allocate_for 17", "allocate_for 33", "free oldest", "free_all", "free_all with a stranger")
+    for length in range(1, 5):
+        for calls in product(moves, repeat=length):
+            pool = probe.new("pool", 4, 16)
+            _replay(probe, pool, calls)
+
+
+def _replay(probe: Probe, pool: Traced, calls: tuple[str, ...]) -> None:
+    stack, out = [3, 2, 1, 0], []
+    exhausted = {None: "partial", Exception: "another-exception"}
+    for call in calls:
+        if call.startswith("allocate"):
+            blocks = {"allocate": 1, "allocate_for 17": 2, "allocate_for 33": 3}[call]
+            take = (pool.allocate,) if call == "allocate" else (pool.allocate_for, int(call.split()[1]))
+            if blocks > len(stack):
+                probe.raises(KVCacheExhausted, *take, slips=exhausted)
+            else:
+                taken = [stack.pop() for _ in range(blocks)]
+                out += taken
+                probe.equal(take[0](*take[1:]), taken[0] if call == "allocate" else taken, "other")
+        elif call == "free oldest" and out:
+            stack.append(out.pop(0))
+            pool.free(stack[-1])
+        elif call == "free_all":
+            pool.free_all(list(out))
+            stack, out = stack + out, []
+        elif call == "free_all with a stranger":
+            probe.raises(ValueError, pool.free_all, [*out, 9], slips={None: "skips-bad", Exception: "half-way"})
+    probe.equal((pool.num_free, pool.num_used), (len(stack), len(out)), "other")

@@ -1,0 +1,118 @@
+"""Runs a learner's code so that it can neither hang the notebook nor flood it."""
+
+import contextlib
+import ctypes
+import io
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from sysconfig import get_paths
+from types import FrameType
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_LIBRARIES = tuple(path for name, path in get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+class OutOfTime(BaseException):
+    """Raised inside the learner's code when its time is up; no `except Exception` of theirs holds it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: with an error or without, what it printed, and the learner's own line where it stopped."""
+
+    error: BaseException | None
+    printed: str
+    line: str | None
+
+    @property
+    def out_of_time(self) -> bool:
+        return isinstance(self.error, OutOfTime)
+
+
+def run_limited(run: Callable[[], object], seconds: float, keep_printed: int = 2000) -> Outcome:
+    """Call `run()` for at most `seconds`, keeping the first `keep_printed` characters that it prints.
+
+    It runs in a thread of its own, so that this works on every system and whichever thread asks. When the time is up,
+    an `OutOfTime` is raised inside that thread, again and again until it ends. Ctrl-C ends it too, and is passed on.
+    """
+    error: BaseException | None = None
+    printed = _FirstCharacters(keep_printed)
+
+    def work() -> None:
+        nonlocal error
+        try:
+            run()
+        except BaseException as caught:
+            error = caught
+
+    thread = threading.Thread(target=work, daemon=True)
+    line = None
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        thread.start()
+        try:
+            thread.join(seconds)
+        except KeyboardInterrupt:
+            _stop(thread)
+            raise
+        if thread.is_alive():
+            line = _own_line_of(sys._current_frames().get(thread.ident))
+            _stop(thread)
+            error = OutOfTime()
+    if error is not None and line is None:
+        line = own_line(error)
+    return Outcome(error, printed.getvalue(), line)
+
+
+def own_line(error: BaseException) -> str | None:
+    """The innermost line of the learner's own code in an error's traceback, as "line 12: `x = y`"."""
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if _is_learners(frame):
+            return _describe(frame, number)
+    return None
+
+
+def _own_line_of(frame: FrameType | None) -> str | None:
+    while frame is not None:
+        if _is_learners(frame):
+            return _describe(frame, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _is_learners(frame: FrameType) -> bool:
+    return not frame.f_code.co_filename.startswith((_OURS, *_LIBRARIES, "<frozen"))
+
+
+def _describe(frame: FrameType, number: int) -> str:
+    [summary] = traceback.StackSummary.extract([(frame, number)])
+    return f"line {number}: `{summary.line}`" if summary.line else f"line {number} of {frame.f_code.co_name}"
+
+
+def _stop(thread: threading.Thread, patience: float = 2.0) -> None:
+    """Raise OutOfTime in the thread until it ends. A bare `except:` may swallow one, but not one after the other."""
+    tries = int(patience / 0.005)
+    for _ in range(tries):
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime))
+        thread.join(0.005)
+        if not thread.is_alive():
+            return
+
+
+class _FirstCharacters(io.StringIO):
+    """Keeps the first characters written to it and drops the rest, so that a print storm costs nothing."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._room = limit
+
+    def write(self, text: str) -> int:
+        kept = text[: self._room]
+        self._room -= len(kept)
+        super().write(kept)
+        if kept != text and not self.getvalue().endswith("…"):
+            super().write("…")
+        return len(text)

@@ -1,0 +1,125 @@
+"""How a checker looks at a learner's code: it writes down each call, and compares what comes with what should."""
+
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import NoReturn
+
+
+class Mismatch(Exception):
+    """What came is not what should have come. `slip` names the likely reason."""
+
+    def __init__(self, expected: str, came: str, slip: str) -> None:
+        super().__init__(f"expected {expected}, came {came}")
+        self.expected = expected
+        self.came = came
+        self.slip = slip
+
+
+class Probe:
+    """Makes the learner's objects, keeps the list of calls made to them, and counts the cases compared.
+
+    Args:
+        subject: the learner's class or function.
+    """
+
+    def __init__(self, subject: Callable) -> None:
+        self.subject = subject
+        self.calls: list[str] = []
+        self.cases = 0
+
+    def new(self, name: str, *args: object) -> "Traced":
+        """An object of the learner's class under a fresh list of calls; `name` is what the list calls it."""
+        self.calls.clear()
+        return self.another(name, *args)
+
+    def another(self, name: str, *args: object) -> "Traced":
+        """One more object under the same list of calls."""
+        line = f"{name} = {self.subject.__name__}({_list(args)})"
+        return Traced(self, name, self.record(line, self.subject, *args, shows_result=False))
+
+    def record(self, line: str, call: Callable, *args: object, shows_result: bool = True) -> object:
+        """Make a call that the list shows as `line`, with what it returned or raised behind it."""
+        self.calls.append(line)
+        place = len(self.calls) - 1
+        try:
+            result = call(*args)
+        except Exception as error:
+            self.calls[place] = f"{line} → {type(error).__name__}: {error}"
+            raise
+        if shows_result:
+            self.calls[place] = f"{line} → {show(result)}"
+        return result
+
+    def equal(self, came: object, expected: object, slip: str, slips: Mapping[str, object] | None = None) -> None:
+        """One case: `came` must equal `expected`.
+
+        Args:
+            slip: the reason when nothing more is known.
+            slips: for each more precise reason, the value by which it gives itself away.
+        """
+        self.cases += 1
+        if _same(came, expected):
+            return
+        for name, giveaway in (slips or {}).items():
+            if _same(came, giveaway):
+                slip = name
+        self.fail(show(expected), show(came), slip)
+
+    def raises(self, error: type[Exception], call: Callable, *args: object, slips: Mapping[object, str]) -> Exception:
+        """One case: the call must raise `error`, which is returned.
+
+        Args:
+            slips: the reason by what came instead: another error's type, or None for no error at all.
+        """
+        self.cases += 1
+        try:
+            came = call(*args)
+        except error as raised:
+            return raised
+        except NotImplementedError:
+            raise  # a stub that is not written yet is no wrong answer
+        except Exception as raised:
+            for kind, slip in slips.items():
+                if kind is not None and isinstance(raised, kind):
+                    self.fail(error.__name__, f"{type(raised).__name__}: {raised}", slip)
+            raise
+        self.fail(error.__name__, f"no error, and {show(came)} was returned", slips[None])
+
+    def fail(self, expected: str, came: str, slip: str) -> NoReturn:
+        raise Mismatch(expected, came, slip)
+
+
+class Traced:
+    """A learner's object, seen through the probe: each method called and each property read is written down."""
+
+    def __init__(self, probe: Probe, name: str, inner: object) -> None:
+        self._probe, self._name, self._inner = probe, name, inner
+
+    def __getattr__(self, attribute: str) -> object:
+        value = getattr(self._inner, attribute)
+        if callable(value):
+            return lambda *args: self._probe.record(f"{self._name}.{attribute}({_list(args)})", value, *args)
+        self._probe.calls.append(f"{self._name}.{attribute} → {show(value)}")
+        return value
+
+
+def show(value: object, limit: int = 200) -> str:
+    """A value on one line, shortened when it is long; a repr that raises is told, not passed on."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _same(came: object, expected: object) -> bool:
+    """Equal, where a NumPy integer may stand for an int, but a bool or an array may not."""
+    if isinstance(came, bool) or isinstance(expected, bool):
+        return came is expected
+    alike = isinstance(came, type(expected)) or (isinstance(came, Integral) and isinstance(expected, Integral))
+    return alike and came == expected
+
+
+def _list(args: tuple) -> str:
+    return ", ".join(show(arg) for arg in args)
