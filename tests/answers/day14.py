@@ -186,14 +186,11 @@ class ADefaultThatIsShared(After1):
 
 
 @wrong("14.1", "other")
-class ForgetsAfterTheThirdFree(After1):
-    frees = 0
-
+class StartsAfreshWhenAllIsBack(After1):
     def free(self, block_id):
         super().free(block_id)
-        self.frees += 1
-        if self.frees == 3:
-            self._free.reverse()
+        if not self._allocated:
+            self._free = list(reversed(range(self.num_blocks)))
 
 
 # ---- 14.2: the double free

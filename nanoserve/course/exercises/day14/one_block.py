@@ -44,12 +44,12 @@ def a_freed_block_comes_back(probe: Probe) -> None:
 
 def last_in_first_out(probe: Probe) -> None:
     """the block freed last is the next one out"""
-    pool = probe.new("pool", 4, 16)
-    for _ in range(3):
+    pool = probe.new("pool", 5, 16)
+    for _ in range(4):
         pool.allocate()
     for block in (1, 0, 2):
         pool.free(block)
-    probe.equal(pool.allocate(), 2, "not-last-in-first-out", {"queue": 3, "lowest-first": 0})
+    probe.equal(pool.allocate(), 2, "not-last-in-first-out", {"queue": 4, "lowest-first": 0})
     probe.equal(pool.allocate(), 0, "not-last-in-first-out")
 
 
