@@ -1,0 +1,183 @@
+"""One notebook open in JupyterLab in a real browser, for the tests that must see what a learner sees."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+CHROMIUM_FLAGS = [
+    "--no-sandbox",  # a container's root cannot use it, and the only page opened is our own
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# What JupyterLab itself says on the console, whatever the notebook.
+JUPYTERLAB_SAYS: list[str] = []
+
+
+class OpenNotebook:
+    """What a learner does with a notebook. Every wait is for something on the page, for `patience` seconds at most."""
+
+    def __init__(self, page: Page, patience: float = 60) -> None:
+        self.page = page
+        self.patience = patience * 1000  # Playwright counts milliseconds
+        self.console_errors: list[str] = []
+        page.on("console", lambda message: message.type == "error" and self._complain(message.text))
+        page.on("pageerror", lambda error: self._complain(str(error)))
+
+    def _complain(self, text: str) -> None:
+        if not any(re.search(known, text) for known in JUPYTERLAB_SAYS):
+            self.console_errors.append(text)
+
+    def menu(self, *path: str) -> None:
+        """Choose an entry of the menu bar, as in `menu("Run", "Run All Cells")`."""
+        self.page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{path[0]}$")).click()
+        for entry in path[1:]:
+            self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).click()
+
+    def run_all(self) -> None:
+        """Run every cell and wait until the last one has run."""
+        last = self.page.locator(".jp-Notebook .jp-CodeCell").last
+        with self._until_run(last):
+            self.menu("Run", "Run All Cells")
+
+    def cell_by_text(self, text: str) -> Locator:
+        """The one code cell whose source contains `text`."""
+        source = self.page.locator(".jp-InputArea-editor", has_text=text)
+        cell = self.page.locator(".jp-Notebook .jp-CodeCell", has=source)
+        expect(cell).to_have_count(1, timeout=self.patience)
+        return cell
+
+    def replace_source(self, cell: Locator, source: str) -> None:
+        """Type over a cell's whole source, as one paste, so that the editor indents nothing by itself."""
+        cell.locator(".cm-content").click()
+        self.page.keyboard.press("ControlOrMeta+A")
+        self.page.keyboard.insert_text(source)
+
+    def run_cell(self, cell: Locator) -> None:
+        """Run one cell and wait until it has run."""
+        with self._until_run(cell):
+            cell.locator(".cm-content").click()
+            self.page.keyboard.press("Control+Enter")
+
+    def output_of(self, cell: Locator) -> Locator:
+        """Where a cell's outputs stand."""
+        return cell.locator(".jp-Cell-outputArea")
+
+    def screenshot(self, path: Path) -> None:
+        """The page as a picture, for a person to look at."""
+        self.page.screenshot(path=path)
+
+    @contextmanager
+    def _until_run(self, cell: Locator) -> Iterator[None]:
+        """Wait at the end until the cell's prompt shows another number: `[ ]:` or `[3]:`, then `[*]:`, then `[7]:`."""
+        prompt = cell.locator(".jp-InputPrompt")
+        before = re.escape(prompt.inner_text())
+        yield
+        expect(prompt).to_have_text(re.compile(rf"^(?!{before})\[\d+\]:$"), timeout=self.patience)
+
+
+@contextmanager
+def open_notebook(notebook: Path, scratch: Path) -> Iterator[OpenNotebook]:
+    """Open a copy of `notebook` in a JupyterLab and a browser of its own; both are gone at the end.
+
+    Args:
+        notebook: the file to open a copy of.
+        scratch: an empty folder for the copy, and for all that Jupyter, IPython and the browser would keep at home.
+    """
+    work = scratch / "work"
+    work.mkdir()
+    content = json.loads(notebook.read_text())
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = None  # so that a number in a prompt means: has run here
+    (work / notebook.name).write_text(json.dumps(content))
+    with _jupyterlab(work, scratch) as url, sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            scratch / "browser",
+            executable_path=BROWSER,
+            args=CHROMIUM_FLAGS,
+            viewport={"width": 1280, "height": 1000},
+        )
+        try:
+            opened = OpenNotebook(context.pages[0])
+            opened.page.goto(url(notebook.name))
+            expect(opened.page.locator(".jp-Notebook .jp-CodeCell").first).to_be_visible(timeout=opened.patience)
+            expect(opened.page.locator(".jp-KernelName")).to_contain_text("Python", timeout=opened.patience)
+            yield opened
+        finally:
+            context.close()
+
+
+@contextmanager
+def _jupyterlab(root: Path, scratch: Path) -> Iterator:
+    """Serve `root`; gives a function from a notebook's name to its address."""
+    settings = scratch / "settings"
+    settings.mkdir()
+    # Every cell is in the page, in view or not; and no question about news covers it.
+    overrides = {
+        "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+        "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    }
+    (settings / "overrides.json").write_text(json.dumps(overrides))
+    home = {
+        "HOME": scratch,
+        "IPYTHONDIR": scratch / "ipython",
+        "JUPYTER_CONFIG_DIR": scratch / "config",
+        "JUPYTER_DATA_DIR": scratch / "data",
+        "JUPYTER_RUNTIME_DIR": scratch / "runtime",
+        "JUPYTERLAB_WORKSPACES_DIR": scratch / "workspaces",
+        "JUPYTERLAB_SETTINGS_DIR": scratch / "user-settings",
+    }
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = scratch / "jupyterlab.log"
+    with log.open("w") as sink:
+        server = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.allow_root=True"),
+                *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
+                *("--IdentityProvider.token=test", f"--ServerApp.root_dir={root}"),
+                f"--LabApp.app_settings_dir={settings}",
+            ],
+            env={**os.environ, **{name: str(path) for name, path in home.items()}},
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_for_server(f"http://127.0.0.1:{port}/api?token=test", server, log)
+        yield lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}?token=test"
+    finally:
+        server.terminate()  # it shuts its kernels down before it goes
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _wait_for_server(address: str, server: subprocess.Popen, log: Path, patience: float = 60) -> None:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text()[-2000:]}")
