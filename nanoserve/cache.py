@@ -1,0 +1,196 @@
+"""Days 13 and 16: one sequence's keys and values, in one growing tensor or in the blocks of a pool."""
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+from nanoserve.allocator import BlockAllocator
+from nanoserve.block_table import BlockTable
+
+if TYPE_CHECKING:
+    from nanoserve.model import Llama
+
+
+class KVCache:
+    """What a decode loop and a model may ask of a cache, whatever memory lies under it.
+
+    A step stores the keys and values of the same T new tokens in every layer.
+    """
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens held."""
+        raise NotImplementedError
+
+    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store this step's keys and values of one layer.
+
+        Args:
+            layer: index of the layer, from 0.
+            k, v: (1, num_kv_heads, T, head_dim), the keys already rotated.
+
+        Returns:
+            All keys and all values that the layer holds, oldest first, (1, num_kv_heads, tokens held, head_dim) each.
+
+        Raises:
+            ValueError: the shapes do not fit the cache.
+        """
+        raise NotImplementedError
+
+    def free(self) -> None:
+        """Give the memory back and be empty; doing it again does nothing."""
+        raise NotImplementedError
+
+    def positions(self, num_tokens: int) -> torch.Tensor:
+        """Where the next `num_tokens` tokens stand in the sequence, (num_tokens,), for the model's RoPE."""
+        return torch.arange(self.seq_len, self.seq_len + num_tokens)
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Store this step's keys and values, then let its queries attend to all that the layer holds.
+
+        Args:
+            layer: index of the layer, from 0.
+            q: (1, num_heads, T, head_dim); consecutive groups of query heads share a KV head.
+            k, v: (1, num_kv_heads, T, head_dim).
+
+        Returns:
+            (1, num_heads, T, head_dim).
+        """
+        keys, values = self.append(layer, k, v)
+        num_new, num_held = q.shape[2], keys.shape[2]
+        mask = None
+        if 1 < num_new < num_held:
+            # `is_causal` aligns the triangle with the first key, but a chunk's last query must see the last key.
+            mask = torch.ones(num_new, num_held, dtype=torch.bool, device=q.device).tril(num_held - num_new)
+        return F.scaled_dot_product_attention(
+            q, keys, values, attn_mask=mask, is_causal=1 < num_new == num_held, enable_gqa=True
+        )
+
+
+class NaiveKVCache(KVCache):
+    """Keys and values in one contiguous tensor a layer, grown by concatenation."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def seq_len(self) -> int:
+        return max((keys.shape[2] for keys, _ in self._held.values()), default=0)
+
+    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = self._held.get(layer, (None, None))
+        _require_shape(k, v, None if keys is None else (keys.shape[1], keys.shape[3]))
+        if keys is not None:
+            k, v = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+        self._held[layer] = k, v
+        return k, v
+
+    def free(self) -> None:
+        self._held = {}
+
+
+class KVPool:
+    """The memory behind the block ids: one id names a place in every layer.
+
+    Args:
+        num_layers: layers of the model.
+        num_blocks, block_size: blocks in the pool, and tokens in a block.
+        num_kv_heads, head_dim: KV heads of a layer, and their width.
+        dtype, device: of the stored keys and values.
+        allocator: who hands the blocks out; a new `BlockAllocator` unless one is given.
+
+    Attributes:
+        k, v: (num_layers, num_blocks, block_size, num_kv_heads, head_dim). A slot holds noise until it is written.
+
+    Raises:
+        ValueError: a size is below 1, or the allocator's sizes are not the pool's.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_blocks: int,
+        block_size: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+        allocator: BlockAllocator | None = None,
+    ) -> None:
+        self.allocator = BlockAllocator(num_blocks, block_size) if allocator is None else allocator
+        if (self.allocator.num_blocks, self.allocator.block_size) != (num_blocks, block_size):
+            raise ValueError(
+                f"the pool has {num_blocks} blocks of {block_size}, but its allocator hands out "
+                f"{self.allocator.num_blocks} of {self.allocator.block_size}"
+            )
+        shape = (num_layers, num_blocks, block_size, num_kv_heads, head_dim)
+        self.k = torch.empty(shape, dtype=dtype, device=device)
+        self.v = torch.empty(shape, dtype=dtype, device=device)
+
+    @classmethod
+    def for_model(
+        cls, model: "Llama", num_blocks: int, block_size: int = 16, allocator: BlockAllocator | None = None
+    ) -> "KVPool":
+        """A pool that fits the model's layers and heads, in its dtype and on its device."""
+        config = model.config
+        sizes = config.num_hidden_layers, num_blocks, block_size, config.num_key_value_heads, config.head_dim
+        return cls(*sizes, dtype=model.dtype, device=model.device, allocator=allocator)
+
+
+class PagedKVCache(KVCache):
+    """One sequence's view of a pool that several may share: writes by slot, reads through its block table."""
+
+    def __init__(self, pool: KVPool) -> None:
+        self.pool = pool
+        self.table = BlockTable(pool.allocator)
+        self._layer_len = [0] * len(pool.k)
+        self._step: tuple[int, int] | None = None
+
+    @property
+    def seq_len(self) -> int:
+        return self.table.num_tokens
+
+    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `KVCache.append`; a growth that the pool cannot hold raises `KVCacheExhausted` and changes nothing."""
+        _require_shape(k, v, tuple(self.pool.k.shape[3:]))
+        start = self._layer_len[layer]
+        end = start + k.shape[2]
+        if end > self.seq_len:  # the step's first layer takes the blocks for all of them
+            self.table.append(end - self.seq_len)
+        if self._step != (start, end):  # and makes the index tensors for all of them
+            device = self.pool.k.device
+            self._slots = torch.tensor([self.table.slot(p) for p in range(start, end)], dtype=torch.long, device=device)
+            self._blocks = torch.tensor(self.table.block_ids, dtype=torch.long, device=device)
+            self._step = (start, end)
+        self._write(self.pool.k[layer], k)
+        self._write(self.pool.v[layer], v)
+        self._layer_len[layer] = end
+        return self._gather(self.pool.k[layer], end), self._gather(self.pool.v[layer], end)
+
+    def _write(self, memory: torch.Tensor, new: torch.Tensor) -> None:
+        """Put (1, num_kv_heads, T, head_dim) into the step's slots of one layer's blocks."""
+        slots = memory.view(-1, *memory.shape[2:])  # (num_blocks * block_size, num_kv_heads, head_dim)
+        slots.index_copy_(0, self._slots, new[0].transpose(0, 1))
+
+    def _gather(self, memory: torch.Tensor, num_tokens: int) -> torch.Tensor:
+        """The sequence's first `num_tokens` tokens of one layer, (1, num_kv_heads, num_tokens, head_dim)."""
+        pages = memory.view(len(memory), -1).index_select(0, self._blocks)  # whole pages: one long copy a block
+        held = pages.view(-1, *memory.shape[2:])[:num_tokens]  # (num_tokens, num_kv_heads, head_dim)
+        return held.transpose(0, 1).unsqueeze(0)
+
+    def free(self) -> None:
+        self.table.free()
+        self._layer_len = [0] * len(self._layer_len)
+        self._step = None
+
+
+def _require_shape(k: torch.Tensor, v: torch.Tensor, heads: tuple[int, ...] | None) -> None:
+    """Raise a ValueError unless both are (1, num_kv_heads, T, head_dim), with these heads where they are known."""
+    if k.ndim != 4 or k.shape[0] != 1 or v.shape != k.shape:
+        raise ValueError(
+            f"a cache holds one sequence: k and v must both be (1, num_kv_heads, T, head_dim), "
+            f"got {tuple(k.shape)} and {tuple(v.shape)}"
+        )
+    if heads is not None and (k.shape[1], k.shape[3]) != heads:
+        raise ValueError(f"this cache holds {heads[0]} KV heads of {heads[1]}, got {k.shape[1]} of {k.shape[3]}")

@@ -1,0 +1,189 @@
+"""Day 17: the decode loop. One loop serves every cache, and every way out of it gives the blocks back."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
+
+import torch
+
+from nanoserve.allocator import BlockAllocator
+from nanoserve.cache import KVCache, KVPool, NaiveKVCache, PagedKVCache
+from nanoserve.model import Llama
+from nanoserve.sampling import check_sampling, sample
+
+TokenIds = Sequence[int] | torch.Tensor
+
+
+def generate(
+    model: Llama,
+    prompt_ids: TokenIds,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    eos_token_id: int | Iterable[int] | None = None,
+    paged: bool = False,
+    block_size: int = 16,
+    allocator: KVPool | BlockAllocator | None = None,
+) -> list[int]:
+    """The new token ids of one sequence, without the prompt; an eos that ended it is the last of them.
+
+    Args:
+        model: the model.
+        prompt_ids: a list, a tuple, or a tensor, (T,) or (1, T).
+        max_new_tokens: at most this many; 0 touches nothing.
+        temperature, top_k, top_p: as `sample` takes them; 0 is greedy.
+        seed: of the draws, the same for every cache and machine; None draws from torch's global generator.
+        eos_token_id: ids that end the text; None for the model's own, () for none.
+        paged: keep keys and values in blocks, in a pool that is sized to this run.
+        block_size: tokens in a block of that pool.
+        allocator: blocks that runs share, which implies `paged` and brings its own block size. A `KVPool` shares its
+            memory too; with a bare allocator the ids are shared and the run brings its own memory.
+
+    Raises:
+        ValueError: a prompt that is empty, not of token ids or too long, or an argument outside its range; nothing was
+            allocated.
+        KVCacheExhausted: a shared pool ran out; the run's blocks went back.
+    """
+    stream = generate_stream(
+        model,
+        prompt_ids,
+        max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        eos_token_id=eos_token_id,
+        paged=paged,
+        block_size=block_size,
+        allocator=allocator,
+    )
+    return list(stream)
+
+
+def generate_stream(
+    model: Llama,
+    prompt_ids: TokenIds,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    eos_token_id: int | Iterable[int] | None = None,
+    paged: bool = False,
+    block_size: int = 16,
+    allocator: KVPool | BlockAllocator | None = None,
+) -> Iterator[int]:
+    """As `generate`, each token as soon as it is there.
+
+    Arguments are checked at the call; blocks are taken when the first token is asked for, and are back before the last
+    one is handed out, or as soon as the stream is closed or dropped.
+    """
+    prompt = _token_ids(prompt_ids, model.config.vocab_size)
+    num_new = _whole_number(max_new_tokens)
+    if num_new is None or num_new < 0:
+        raise ValueError(f"max_new_tokens must be a whole number of 0 or more, got {max_new_tokens!r}")
+    longest = model.config.max_position_embeddings
+    if len(prompt) + num_new > longest:
+        raise ValueError(
+            f"{len(prompt)} prompt tokens and {num_new} new ones are more than the model's {longest} positions: "
+            f"shorten the prompt or lower max_new_tokens"
+        )
+    check_sampling(temperature, top_k, top_p)
+    if paged and (_whole_number(block_size) or 0) < 1:
+        raise ValueError(f"block_size must be a whole number of at least 1, got {block_size!r}")
+    eos = model.eos_token_ids if eos_token_id is None else _eos_ids(eos_token_id)
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+
+    def new_cache() -> KVCache:
+        if isinstance(allocator, KVPool):
+            return PagedKVCache(allocator)
+        if allocator is not None:
+            return PagedKVCache(KVPool.for_model(model, allocator.num_blocks, allocator.block_size, allocator))
+        if paged:
+            num_stored = len(prompt) + num_new - 1  # nothing attends to the last token
+            return PagedKVCache(KVPool.for_model(model, -(-num_stored // block_size), block_size))
+        return NaiveKVCache()
+
+    def next_token(logits: torch.Tensor) -> int:
+        return sample(logits, temperature, top_k, top_p, generator)
+
+    return _decode(model, prompt, num_new, eos, new_cache, next_token)
+
+
+def _decode(
+    model: Llama,
+    prompt: list[int],
+    num_new: int,
+    eos: frozenset[int],
+    new_cache: Callable[[], KVCache],
+    next_token: Callable[[torch.Tensor], int],
+) -> Iterator[int]:
+    if num_new == 0:
+        return
+    cache = new_cache()
+    step = prompt
+    try:
+        for left in range(num_new - 1, -1, -1):
+            with torch.inference_mode():  # never across a yield: the reader's code would run in it
+                token = next_token(model(torch.tensor([step], device=model.device), cache)[0, -1])
+            if left == 0 or token in eos:
+                break
+            yield token
+            step = [token]
+    finally:
+        cache.free()
+    yield token  # the last one leaves when the blocks are back, for a reader may stop here without closing
+
+
+def greedy_generate(model: Llama, prompt_ids: TokenIds, max_new_tokens: int) -> list[int]:
+    """The likeliest tokens, over the contiguous cache; see `generate`."""
+    return generate(model, prompt_ids, max_new_tokens)
+
+
+def greedy_generate_paged(
+    model: Llama,
+    prompt_ids: TokenIds,
+    max_new_tokens: int,
+    block_size: int = 16,
+    allocator: KVPool | BlockAllocator | None = None,
+) -> list[int]:
+    """The same tokens, over blocks; see `generate`."""
+    return generate(model, prompt_ids, max_new_tokens, paged=True, block_size=block_size, allocator=allocator)
+
+
+def _token_ids(prompt_ids: TokenIds, vocab_size: int) -> list[int]:
+    """The prompt as a list of ints, or a ValueError that says what is wrong with it."""
+    if isinstance(prompt_ids, torch.Tensor):
+        if prompt_ids.ndim == 2 and len(prompt_ids) == 1:
+            prompt_ids = prompt_ids[0]
+        if prompt_ids.ndim != 1:
+            raise ValueError(f"prompt_ids must be one sequence, (T,) or (1, T), got {tuple(prompt_ids.shape)}")
+        prompt_ids = prompt_ids.tolist()
+    if isinstance(prompt_ids, str) or not len(prompt_ids):
+        raise ValueError(f"prompt_ids must be at least one token id, got {prompt_ids!r}: encode the text first")
+    ids = []
+    for token_id in prompt_ids:
+        number = _whole_number(token_id)
+        if number is None:
+            raise ValueError(f"prompt_ids must be whole numbers, got {token_id!r}")
+        if not 0 <= number < vocab_size:
+            raise ValueError(f"token id {number} is outside the vocabulary of {vocab_size}")
+        ids.append(number)
+    return ids
+
+
+def _eos_ids(eos_token_id: int | Iterable[int]) -> frozenset[int]:
+    one = _whole_number(eos_token_id)
+    numbers = [_whole_number(token_id) for token_id in eos_token_id] if one is None else [one]
+    if None in numbers:
+        raise ValueError(f"eos_token_id must be a token id, or several, got {eos_token_id!r}")
+    return frozenset(numbers)
+
+
+def _whole_number(value: object) -> int | None:
+    """The value as an int, or None where it is something else; True and False are something else."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
