@@ -1,0 +1,173 @@
+"""What a KV pool looks like at one moment: who holds which block, what is filled, what comes out next."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class HeldBlock:
+    """One entry of a sequence's block table.
+
+    Args:
+        block_id: the block's place in the pool.
+        filled: slots that hold a token, counted from the first; None when only the block is known to be taken.
+        texts: the filled slots' own texts, as far as they are known.
+    """
+
+    block_id: int
+    filled: int | None = None
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PoolSequence:
+    """One owner of blocks, with its blocks in table order."""
+
+    label: str
+    blocks: tuple[HeldBlock, ...] = ()
+
+    @classmethod
+    def of(
+        cls, label: str, block_ids: Iterable[int], num_tokens: int, block_size: int, texts: Sequence[str] = ()
+    ) -> "PoolSequence":
+        """A sequence whose tokens fill its blocks from the first slot of the first one on.
+
+        Args:
+            label: the owner's letter, or a short name.
+            block_ids: the block table.
+            num_tokens: tokens stored; what the blocks cannot hold is left out.
+            block_size: slots in a block.
+            texts: text of position 0, 1, 2 …; there may be fewer, or more, than tokens.
+        """
+        blocks = []
+        for entry, block_id in enumerate(block_ids):
+            start = entry * block_size
+            filled = min(max(num_tokens - start, 0), block_size)
+            blocks.append(HeldBlock(block_id, filled, tuple(texts[start : start + filled])))
+        return cls(label, tuple(blocks))
+
+    @property
+    def block_ids(self) -> tuple[int, ...]:
+        """The block table."""
+        return tuple(block.block_id for block in self.blocks)
+
+    @property
+    def num_tokens(self) -> int | None:
+        """Tokens stored, or None when that is not known of every block."""
+        filled = [block.filled for block in self.blocks]
+        return None if None in filled else sum(filled)
+
+
+@dataclass(frozen=True)
+class PoolEvent:
+    """One thing that happened: its kind, whose it was (empty for nobody's), and the sentence that tells it."""
+
+    kind: Literal["take", "append", "free", "error", "fault"]
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """A pool at one moment, and its place in a history.
+
+    Args:
+        num_blocks: blocks in the pool.
+        block_size: slots in a block.
+        sequences: the owners that hold blocks now.
+        free: the free blocks in the order in which they will come out, or None when that is not known.
+        peak: the most blocks that were in use at once.
+        freed_twice: blocks that were just given back by nobody who held them, without an error.
+        focus: label of the sequence whose block table is shown; the first one's when empty.
+        caption: a sentence under the title, instead of the present event's.
+        events: the whole history.
+        step: how many of `events` have happened.
+    """
+
+    num_blocks: int
+    block_size: int
+    sequences: tuple[PoolSequence, ...] = ()
+    free: tuple[int, ...] | None = None
+    peak: int = 0
+    freed_twice: tuple[int, ...] = ()
+    focus: str = ""
+    caption: str = ""
+    events: tuple[PoolEvent, ...] = ()
+    step: int = 0
+
+    @property
+    def holders(self) -> dict[int, list[tuple[str, HeldBlock]]]:
+        """Block id -> the (label, entry) pairs that claim it; a sound pool has one each."""
+        holders: dict[int, list[tuple[str, HeldBlock]]] = {}
+        for sequence in self.sequences:
+            for block in sequence.blocks:
+                holders.setdefault(block.block_id, []).append((sequence.label, block))
+        return holders
+
+    @property
+    def num_used(self) -> int:
+        """Blocks of the pool that someone holds."""
+        return sum(0 <= block_id < self.num_blocks for block_id in self.holders)
+
+    @property
+    def num_free(self) -> int:
+        """Blocks that will come out; where the order is unknown, all that nobody holds."""
+        return self.num_blocks - self.num_used if self.free is None else len(set(self.free))
+
+    @property
+    def num_tokens(self) -> int | None:
+        """Tokens stored in the pool, or None when that is not known of every sequence."""
+        tokens = [sequence.num_tokens for sequence in self.sequences]
+        return None if None in tokens else sum(tokens)
+
+    @property
+    def in_focus(self) -> PoolSequence | None:
+        """The sequence whose block table is shown."""
+        named = [sequence for sequence in self.sequences if sequence.label == self.focus]
+        return next(iter(named or self.sequences), None)
+
+    @property
+    def faults(self) -> dict[int, str]:
+        """Block id -> what is wrong with it, in three words; empty for a sound pool."""
+        holders, free = self.holders, Counter(self.free or ())
+        faults = {}
+        for block_id in range(self.num_blocks):
+            coming_out = free[block_id]
+            if len(holders.get(block_id, ())) > 1:
+                faults[block_id] = "handed out twice"
+            elif block_id in self.freed_twice or coming_out > 1:
+                faults[block_id] = "freed twice"
+            elif block_id in holders and coming_out:
+                faults[block_id] = "in use, yet free"
+            elif self.free is not None and block_id not in holders and not coming_out:
+                faults[block_id] = "lost"
+        return faults
+
+
+def describe(state: PoolState) -> str:
+    """The state in plain words, for a screen reader and wherever a picture cannot be shown."""
+    words = [
+        f"Pool of {plural(state.num_blocks, 'block')} of {plural(state.block_size, 'slot')}: "
+        f"{state.num_free} free, {state.num_used} used, peak {state.peak}."
+    ]
+    for sequence in state.sequences:
+        tokens = "" if sequence.num_tokens is None else f" with {plural(sequence.num_tokens, 'token')}"
+        words.append(f"{sequence.label} holds {name_blocks(sequence.block_ids)}{tokens}.")
+    if state.free:
+        words.append(f"Next out: {' '.join(map(str, state.free))}.")
+    words += [f"Block {block_id} is {fault}." for block_id, fault in state.faults.items()]
+    return " ".join(words)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def name_blocks(block_ids: Sequence[int]) -> str:
+    """`block 3`, `blocks 3 4`, `no block`."""
+    if not block_ids:
+        return "no block"
+    return f"block{'' if len(block_ids) == 1 else 's'} {' '.join(map(str, block_ids))}"

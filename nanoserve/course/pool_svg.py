@@ -1,0 +1,116 @@
+"""One pool state as one SVG: a pure function, so that widgets, notebooks and figures show the same picture."""
+
+from nanoserve.course.pool_grid import Grid, draw_grid
+from nanoserve.course.pool_panel import draw_panel
+from nanoserve.course.pool_shapes import clean, group, number, rect, text
+from nanoserve.course.pool_state import PoolEvent, PoolState, describe, plural
+from nanoserve.course.pool_theme import hue_of, style
+
+_WIDTH = 940
+_MARGIN = 22
+_GRID_WIDTH = 628
+_PANEL_X = _MARGIN + _GRID_WIDTH + 32
+_LOG_LINES = 3
+_MOST_MARKS = 80  # events in the strip; a longer history shows those around the present one
+
+
+def draw_pool(state: PoolState, theme: str = "auto") -> str:
+    """Draw a state. The same state gives the same bytes.
+
+    Args:
+        state: what to draw.
+        theme: "auto" follows a light or dark page; "light" and "dark" are literal, for files and for PNG.
+
+    Returns:
+        An SVG document, 940 units wide, as high as the pool needs.
+
+    Raises:
+        ValueError: no such theme.
+    """
+    grid = Grid.of(state, _MARGIN, 88, _GRID_WIDTH)
+    hidden = state.num_blocks - grid.drawn
+    strip_y = max(grid.bottom + (34 if hidden else 22), 262)
+    log_y = strip_y + 38
+    height = log_y + (_LOG_LINES - 1) * 19 + _MARGIN
+    parts = [*_header(state), *draw_grid(state, grid)]
+    if hidden:
+        words = f"… and {plural(hidden, 'more block')}, counted but not drawn"
+        parts.append(text(_MARGIN, grid.bottom + 18, words, 11, "mute", room=_GRID_WIDTH))
+    parts += [_strip(state, strip_y), _log(state, log_y)]
+    parts += draw_panel(state, _PANEL_X, 100, _WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 6)
+    title = clean(_title(state))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{title}" '
+        f'viewBox="0 0 {_WIDTH} {number(height)}" width="{_WIDTH}" height="{number(height)}" '
+        f'style="max-width:100%;height:auto">'
+        f"<title>{title}</title><desc>{clean(describe(state))}</desc><style>{style(theme)}</style>"
+        f"{rect(0, 0, _WIDTH, height, 'paper')}{''.join(parts)}</svg>"
+    )
+
+
+def _title(state: PoolState) -> str:
+    return f"Pool of {plural(state.num_blocks, 'block')} × {plural(state.block_size, 'slot')}"  # noqa: RUF001
+
+
+def _header(state: PoolState) -> list[str]:
+    counters = [("free", str(state.num_free)), ("used", str(state.num_used)), ("peak", str(state.peak))]
+    if state.faults:
+        counters.insert(0, ("faults", str(len(state.faults))))
+    columns = [*(name for name, _ in counters), "tokens"]
+    room_in_use = state.num_used * state.block_size
+    tokens = "not known" if state.num_tokens is None else f"{state.num_tokens} of {plural(room_in_use, 'slot')}"
+    left = _PANEL_X + 80 - 66 * len(counters)
+    parts = [text(_MARGIN, 38, _title(state), 18, "ink", room=left - _MARGIN - 20, bold=True)]
+    caption = state.caption or _present(state)
+    parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=_GRID_WIDTH)], caption))
+    for column, (name, value) in enumerate([*counters, ("tokens", tokens)]):
+        look = "fault" if name == "faults" else "ink"
+        room = _WIDTH - _MARGIN - left if column == len(columns) - 1 else 58
+        parts.append(text(left, 38, value, 18 if column < len(columns) - 1 else 15, look, room=room, bold=True))
+        parts.append(text(left, 62, name, 12, "mute", room=room))
+        left += 66
+    return parts
+
+
+def _present(state: PoolState) -> str:
+    if not state.events:
+        return "no events yet"
+    said = state.events[state.step - 1].text if state.step else "before the first event"
+    return f"step {state.step} of {len(state.events)} · {said}"
+
+
+def _strip(state: PoolState, y: float) -> str:
+    """One mark an event, in its owner's colour: full for taking, pale for an append, hollow for giving back."""
+    first = max(0, min(state.step - _MOST_MARKS // 2, len(state.events) - _MOST_MARKS))
+    shown = state.events[first : first + _MOST_MARKS]
+    width = min(_GRID_WIDTH / max(len(shown), 1), 34)
+    gap = min(5, width * 0.2)
+    marks = []
+    for place, event in enumerate(shown):
+        look = _mark(event) if first + place < state.step else "rest"
+        left = _MARGIN + place * width
+        marks.append(group("mark", [rect(left + 1, y, width - gap - 2, 10, look, 3)], event.text))
+        if first + place == state.step - 1:
+            marks.append(rect(left - 1.5, y - 3, width - gap + 3, 16, "here", 5))
+    return group("strip", marks or [rect(_MARGIN, y + 4.5, _GRID_WIDTH, 1, "rule")])
+
+
+def _mark(event: PoolEvent) -> str:
+    if event.kind in ("error", "fault"):
+        return "bad"
+    if not event.label:
+        return "chip"
+    return {"take": "done", "append": "slot", "free": "gone"}[event.kind] + str(hue_of(event.label))
+
+
+def _log(state: PoolState, y: float) -> str:
+    """The newest events so far, the present one first."""
+    lines = []
+    width = len(str(state.step))
+    for line in range(min(_LOG_LINES, state.step)):
+        event = state.events[state.step - 1 - line]
+        look = "fault" if event.kind in ("error", "fault") else "mute" if line else "ink"
+        words = f"{state.step - line:>{width}}  {event.text}"
+        drawn = text(_MARGIN, y + 19 * line, words, 12, look, room=_GRID_WIDTH, mono=True)
+        lines.append(group("line", [drawn], event.text))
+    return group("log", lines)
