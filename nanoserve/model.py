@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from transformers import LlamaConfig
 
 
+def eos_ids(entry: int | list[int] | None) -> frozenset[int]:
+    """What a checkpoint's JSON files write under eos_token_id: one, several or none."""
+    return frozenset([] if entry is None else [entry] if isinstance(entry, int) else entry)
+
+
 def rope_frequencies(config: "LlamaConfig") -> torch.Tensor:
     """Radians that each pair of dimensions turns per position, (head_dim / 2,) in fp32, on the CPU.
 
@@ -107,12 +112,11 @@ class Llama(nn.Module):
         super().__init__()
         if config.model_type != "llama" or config.hidden_act != "silu":
             raise ValueError(
-                f"this engine runs Llama models with SiLU, and this one is {config.model_type!r} with "
-                f'{config.hidden_act!r}: choose a checkpoint whose config.json says "model_type": "llama"'
+                f"this engine runs model_type 'llama' with hidden_act 'silu', and this checkpoint's config.json has "
+                f"{config.model_type!r} and {config.hidden_act!r}: choose another"
             )
         self.config = config
-        eos = config.eos_token_id
-        self.eos_token_ids = frozenset([] if eos is None else [eos] if isinstance(eos, int) else eos)
+        self.eos_token_ids = eos_ids(config.eos_token_id)
         self.model = nn.ModuleDict(
             {
                 "embed_tokens": nn.Embedding(config.vocab_size, config.hidden_size),

