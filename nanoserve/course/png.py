@@ -2,10 +2,13 @@
 
 from functools import cache
 from pathlib import Path
+from unicodedata import category
 
 
 def to_png(svg: str, scale: float = 2) -> bytes:
     """Render an SVG whose colours are literal (`draw_pool(state, "light")`, not "auto").
+
+    DejaVu has no Chinese and no emoji: a letter that it lacks comes out as an empty box.
 
     Args:
         svg: the document.
@@ -19,7 +22,7 @@ def to_png(svg: str, scale: float = 2) -> bytes:
     except ImportError as error:
         raise ImportError("a PNG needs resvg-py: pip install resvg-py") from error
     return resvg_py.svg_to_bytes(
-        svg_string=svg,
+        svg_string=_printable(svg),
         zoom=scale,
         skip_system_fonts=True,
         font_files=_fonts(),
@@ -37,3 +40,21 @@ def _fonts() -> list[str]:
         raise ImportError("a PNG needs the fonts that come with matplotlib: pip install matplotlib") from error
     folder = Path(get_data_path(), "fonts", "ttf")
     return [str(folder / f"{name}.ttf") for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSansMono")]
+
+
+def _printable(svg: str) -> str:
+    """With a box for every letter that the fonts lack, so that it takes the room it was given."""
+    known = _letters()
+    if known.issuperset(map(ord, svg)):
+        return svg
+    return "".join(
+        char if ord(char) in known or char in "\n\t" else "" if category(char) in ("Mn", "Me", "Cf") else "□"
+        for char in svg
+    )
+
+
+@cache
+def _letters() -> frozenset[int]:
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset.intersection(*(frozenset(FT2Font(path).get_charmap()) for path in _fonts()))

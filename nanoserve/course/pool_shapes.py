@@ -60,13 +60,19 @@ def hatch(x: float, y: float, width: float, height: float, gap: float = 7) -> st
     return f'<path class="hatch" d="{"".join(lines)}"/>'
 
 
-def badge(x: float, y: float, label: str, hue: int, size: float, room: float) -> tuple[str, float]:
-    """An owner's letter on its colour, with its top left corner at (x, y); gives the drawing and its width."""
-    height = size * 1.65
+def badge(x: float, y: float, label: str, hue: int, size: float, room: float) -> str:
+    """An owner's letter on its colour, with its top left corner at (x, y)."""
+    width, height = badge_width(label, size, room), size * 1.65
+    letter = text(
+        x + width / 2, y + size * 1.19, label, size, f"on{hue}", room=room - size * 0.7, anchor="middle", bold=True
+    )
+    return rect(x, y, width, height, f"badge{hue}", size * 0.35) + letter
+
+
+def badge_width(label: str, size: float, room: float) -> float:
+    """How wide a label's badge is: square for a letter, and never wider than `room`."""
     shown = fit(label, room - size * 0.7, size, bold=True)
-    width = max(height, text_width(shown, size, bold=True) + size * 0.7)
-    letter = text(x + width / 2, y + size * 1.19, shown, size, f"on{hue}", room=width, anchor="middle", bold=True)
-    return rect(x, y, width, height, f"badge{hue}", size * 0.35) + letter, width
+    return max(size * 1.65, text_width(shown, size, bold=True) + size * 0.7)
 
 
 def clean(words: str) -> str:

@@ -81,6 +81,7 @@ class PoolState:
         peak: the most blocks that were in use at once.
         freed_twice: blocks that were just given back by nobody who held them, without an error.
         focus: label of the sequence whose block table is shown; the first one's when empty.
+        room_for_text: draw slots wide enough for texts, even while there are none yet.
         caption: a sentence under the title, instead of the present event's.
         events: the whole history.
         step: how many of `events` have happened.
@@ -93,6 +94,7 @@ class PoolState:
     peak: int = 0
     freed_twice: tuple[int, ...] = ()
     focus: str = ""
+    room_for_text: bool = False
     caption: str = ""
     events: tuple[PoolEvent, ...] = ()
     step: int = 0

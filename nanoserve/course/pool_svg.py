@@ -1,15 +1,16 @@
 """One pool state as one SVG: a pure function, so that widgets, notebooks and figures show the same picture."""
 
-from nanoserve.course.pool_grid import Grid, draw_grid
+from nanoserve.course.pool_blocks import draw_blocks
+from nanoserve.course.pool_grid import Grid
 from nanoserve.course.pool_panel import draw_panel
 from nanoserve.course.pool_shapes import clean, group, number, rect, text
 from nanoserve.course.pool_state import PoolEvent, PoolState, describe, plural
 from nanoserve.course.pool_theme import hue_of, style
 
-_WIDTH = 940
+_WIDTH = 960
 _MARGIN = 22
 _GRID_WIDTH = 628
-_PANEL_X = _MARGIN + _GRID_WIDTH + 32
+_PANEL_X = _MARGIN + _GRID_WIDTH + 30
 _LOG_LINES = 3
 _MOST_MARKS = 80  # events in the strip; a longer history shows those around the present one
 
@@ -22,22 +23,22 @@ def draw_pool(state: PoolState, theme: str = "auto") -> str:
         theme: "auto" follows a light or dark page; "light" and "dark" are literal, for files and for PNG.
 
     Returns:
-        An SVG document, 940 units wide, as high as the pool needs.
+        An SVG document, 960 units wide, as high as the pool needs.
 
     Raises:
         ValueError: no such theme.
     """
     grid = Grid.of(state, _MARGIN, 88, _GRID_WIDTH)
     hidden = state.num_blocks - grid.drawn
-    strip_y = max(grid.bottom + (34 if hidden else 22), 262)
+    strip_y = max(grid.bottom + (34 if hidden else 22), 300)
     log_y = strip_y + 38
     height = log_y + (_LOG_LINES - 1) * 19 + _MARGIN
-    parts = [*_header(state), *draw_grid(state, grid)]
+    parts = [*_header(state), *draw_blocks(state, grid)]
     if hidden:
         words = f"… and {plural(hidden, 'more block')}, counted but not drawn"
         parts.append(text(_MARGIN, grid.bottom + 18, words, 11, "mute", room=_GRID_WIDTH))
     parts += [_strip(state, strip_y), _log(state, log_y)]
-    parts += draw_panel(state, _PANEL_X, 100, _WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 6)
+    parts += draw_panel(state, _PANEL_X, 100, _WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 5)
     title = clean(_title(state))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{title}" '
@@ -62,7 +63,7 @@ def _header(state: PoolState) -> list[str]:
     left = _PANEL_X + 80 - 66 * len(counters)
     parts = [text(_MARGIN, 38, _title(state), 18, "ink", room=left - _MARGIN - 20, bold=True)]
     caption = state.caption or _present(state)
-    parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=_GRID_WIDTH)], caption))
+    parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=left - _MARGIN - 20)], caption))
     for column, (name, value) in enumerate([*counters, ("tokens", tokens)]):
         look = "fault" if name == "faults" else "ink"
         room = _WIDTH - _MARGIN - left if column == len(columns) - 1 else 58
@@ -97,7 +98,7 @@ def _strip(state: PoolState, y: float) -> str:
 
 def _mark(event: PoolEvent) -> str:
     if event.kind in ("error", "fault"):
-        return "bad"
+        return {"error": "told", "fault": "bad"}[event.kind]
     if not event.label:
         return "chip"
     return {"take": "done", "append": "slot", "free": "gone"}[event.kind] + str(hue_of(event.label))
@@ -109,7 +110,7 @@ def _log(state: PoolState, y: float) -> str:
     width = len(str(state.step))
     for line in range(min(_LOG_LINES, state.step)):
         event = state.events[state.step - 1 - line]
-        look = "fault" if event.kind in ("error", "fault") else "mute" if line else "ink"
+        look = "fault" if event.kind == "fault" else "mute" if line else "ink"
         words = f"{state.step - line:>{width}}  {event.text}"
         drawn = text(_MARGIN, y + 19 * line, words, 12, look, room=_GRID_WIDTH, mono=True)
         lines.append(group("line", [drawn], event.text))

@@ -38,7 +38,7 @@ _SANS = [
     *(550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592),
     *(592, 525, 636, 337, 636, 838),
 ]
-_BOLD = 1.25  # no letter of DejaVu Sans grows by more when it is bold
+_BOLD = 0.085  # what a bold letter is wider, in ems, over words and numbers as they occur
 _MONO = 0.602
 _ZERO_WIDTH_JOINER = "\u200d"
 _VISIBLE = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
@@ -46,7 +46,8 @@ _VISIBLE = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
 
 def text_width(text: str, size: float, *, mono: bool = False, bold: bool = False) -> float:
     """The most room that `text` takes at a font size of `size`, in the same unit."""
-    return size * (_BOLD if bold and not mono else 1) * sum(_advance(char, mono) for char in text)
+    widths = [_advance(char, mono) for char in text]
+    return size * (sum(widths) + (_BOLD * len(text) if bold and not mono else 0))
 
 
 def _advance(char: str, mono: bool) -> float:

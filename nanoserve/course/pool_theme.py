@@ -78,6 +78,7 @@ def _rules(theme: str, colour: dict[str, str]) -> str:
         "hatch": f"fill:none;stroke:{colour['fault']};stroke-opacity:0.35",
         "broken": f"fill:none;stroke:{colour['fault']};stroke-width:2.5",
         "band": f"fill:{colour['faultbg']};stroke:{colour['fault']}",
+        "told": f"fill:{colour['mute']};stroke:{colour['mute']}",
         "bad": f"fill:{colour['fault']};stroke:{colour['fault']}",
     }
     for hue in range(len(OWNERS)):
@@ -86,6 +87,7 @@ def _rules(theme: str, colour: dict[str, str]) -> str:
             f"tint{hue}": f"fill:{colour[f'tint{hue}']};stroke:{line};stroke-width:1.5",
             f"slot{hue}": f"fill:{colour[f'slot{hue}']}",
             f"open{hue}": f"fill:{colour['paper']};stroke:{line};stroke-dasharray:3 2.5",
+            f"void{hue}": f"fill:{colour['paper']};stroke:{line};stroke-opacity:0.5",
             f"done{hue}": f"fill:{colour[f'badge{hue}']};stroke:{line}",
             f"gone{hue}": f"fill:{colour['paper']};stroke:{line};stroke-width:1.5",
             f"badge{hue}": f"fill:{colour[f'badge{hue}']}",

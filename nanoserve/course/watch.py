@@ -50,6 +50,7 @@ class Watch:
         free = free_order(allocator)
         self._ledger = Ledger(allocator.num_blocks, allocator.block_size, free)
         self._states = [self._ledger.state(free)]
+        self._texts: dict[str, Sequence[str]] = {}
         self._owner: str | None = None
         self._inside = False
         self._views: deque[Any] = deque(maxlen=4)  # a cell that is run again leaves its old view behind
@@ -77,6 +78,7 @@ class Watch:
         label = self._ledger.claim(str(label))
         table = getattr(table, "table", table)
         self.tables[label] = table
+        self._texts[label] = tokens
         hook(table, ("append", "free"), partial(self._table_call, label, table, tokens))
         if table.block_ids:
             self._ledger.give(list(table.block_ids))
@@ -86,7 +88,8 @@ class Watch:
     def state(self, step: int | None = None) -> PoolState:
         """The pool after `step` events; now, if no step is given."""
         step = len(self.events) if step is None else range(len(self._states))[step]
-        return replace(self._states[step], events=tuple(self.events), step=step)
+        has_text = any(self._texts.values())
+        return replace(self._states[step], events=tuple(self.events), step=step, room_for_text=has_text)
 
     def block_ids(self, label: str) -> list[int]:
         """The blocks that a sequence holds now, in table order."""
