@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoserve.course.check import examine
+from nanoserve.course.checking import examine
 from nanoserve.course.tasks import all_tasks, find
 
 _DAYS = sorted({task.id.split(".")[0] for task in all_tasks().values()})

@@ -1,0 +1,31 @@
+"""The independent judge of every day: Hugging Face transformers, on the very checkpoint that the engine loads."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from nanoserve.weights import find_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@cache
+def transformers_model() -> "PreTrainedModel":
+    """transformers' own model of the default checkpoint, in fp32."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    return AutoModelForCausalLM.from_pretrained(find_checkpoint(), dtype=torch.float32)
+
+
+def transformers_tokens(prompt_ids: Iterable[int], max_new_tokens: int) -> list[int]:
+    """The greedy tokens that transformers' `generate` gives after a prompt, without the prompt."""
+    ids = torch.tensor([list(prompt_ids)])
+    output = transformers_model().generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, do_sample=False
+    )
+    return output[0, ids.shape[1] :].tolist()

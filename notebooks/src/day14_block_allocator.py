@@ -1,0 +1,353 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Day 14 · The block allocator
+#
+# Today you build the part of an inference engine that decides **where** keys and values lie: a few short methods
+# over two containers, and not a tensor in sight. At the end a real language model writes through your code.
+#
+# *About 50 minutes. Python lists and sets are all you need.*
+
+# %% [markdown]
+# ## Setup
+
+# %% tags=["setup"]
+
+# %% [markdown]
+# ## Where we are
+#
+# On Day 13 each sequence reserves room for its longest possible text, and most of that room stays empty. The way
+# out is as old as operating systems: cut the memory into **blocks** of equal size, and hand them out one by one,
+# as a sequence grows. Kwon et al. brought the idea to the KV cache and called it PagedAttention ([SOSP
+# 2023](https://arxiv.org/abs/2309.06180)).
+#
+# One block holds the keys and values of `block_size` tokens. A sequence's blocks may lie anywhere; a *block
+# table* says where (Day 15). What is missing is whoever hands the blocks out: the **allocator**. It knows only
+# numbers, and it keeps one promise:
+#
+# > Every block is in exactly one of two places: on the free stack, or in the allocated set.
+#
+# Here is a pool of six blocks with three sequences in it, run by the engine's own allocator:
+
+# %%
+from collections.abc import Iterable
+
+import nanoserve
+from nanoserve import KVCacheExhausted
+
+example = nanoserve.BlockAllocator(num_blocks=6, block_size=16)
+picture = watch(example)
+for tokens in (40, 20, 5):
+    example.allocate_for(tokens)
+picture
+
+# %% [markdown]
+# ## Predict
+#
+# A pool has 6 blocks of 16 tokens. **A** takes 40 tokens, **B** takes 20, **C** takes 16. Then A is finished and
+# gives its blocks back. Now **D** takes 30 tokens. Which blocks does D get, and in which order?
+#
+# Write down your guess; the pool answers below, in *See*.
+
+# %%
+guess = None  # for example [0, 1]
+
+# %% [markdown]
+# ## Build
+#
+# Four tasks make one class. Each goes on with your class of the task before, by `yours("14.1")`, or with the
+# reference's where yours does not pass yet: you can start anywhere and come back. Replace `raise
+# NotImplementedError`, run the cell, and `check` tells you where you stand.
+#
+# {task 14.1}
+#
+# `__init__` is there: look at the two containers. `allocate` moves a block from one to the other and keeps
+# `peak_used`, the most blocks that were ever out at once. `free` moves it back; its first line asks
+# `self._require_allocated([block_id])`, which lets everything through until you write it in the next task.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# A Python list is a stack: `append` pushes, `pop()` takes the item pushed last. When nothing is left, raise
+# `KVCacheExhausted` before you touch anything, and say in its message what was asked for.
+#
+# </details>
+
+# %% task="14.1"
+
+# %% [markdown]
+# {task 14.2}
+#
+# A request is finished, and its blocks are freed. Then the client hangs up, and the same blocks are freed again.
+# If that goes through, a block lies on the free stack twice, two sequences get it, and each writes over the
+# other's text. vLLM's users met it as [“Double free!”](https://github.com/vllm-project/vllm/issues/1556); one of
+# them [silenced the error](https://github.com/vllm-project/vllm/issues/1584) to go on.
+#
+# Write the guard that `free` asks. It takes a *list* of ids, since whole sequences come back at once: it raises a
+# `ValueError` that names the block when one of them is not out, or stands in the list twice. It only looks; it
+# moves nothing.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# One container already knows what is out. For the second case, remember which ids of this list you have seen.
+#
+# </details>
+
+# %% task="14.2"
+
+# %% [markdown]
+# {task 14.3}
+#
+# A prompt of 40 tokens needs three blocks of 16, and two are of no use to it. So `allocate_for` takes all the
+# blocks that the tokens need, **or none**: a scheduler that hears "no" must find the pool just as it was, and can
+# try another request.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Work out the number of blocks first, rounded up; compare it with `self.num_free`; only then take them, with
+# `self.allocate()`. In whole numbers, `-(-a // b)` rounds up.
+#
+# </details>
+
+# %% task="14.3"
+
+# %% [markdown]
+# {task 14.4}
+#
+# A finished sequence gives back all that it had. One wrong id in its list means that somebody's bookkeeping is
+# wrong. Then the honest answer is an error, with **every** block where it was: a pool that freed half of the list
+# cannot be put right.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Make it a list of your own (it may be an iterator, which can be read only once), check it as a whole with
+# `self._require_allocated`, then free its blocks in the list's order.
+#
+# </details>
+
+# %% task="14.4"
+
+# %% [markdown]
+# ## See
+#
+# Your class, watched. These are the steps of *Predict*; the fourth asks for more than is left. Move through the
+# events with the slider or the arrows, then go on by hand: **Allocate** takes blocks for a new sequence, **Free**
+# gives one back.
+
+# %%
+allocator = BlockAllocator(num_blocks=6, block_size=16)
+pool = watch(allocator)
+
+a = allocator.allocate_for(40)
+b = allocator.allocate_for(20)
+c = allocator.allocate_for(16)
+print(f"A {a}   B {b}   C {c}")
+try:
+    allocator.allocate_for(1)
+except KVCacheExhausted as full:
+    print(f"no more: {type(full).__name__}")
+allocator.free_all(a)
+d = allocator.allocate_for(30)
+print(f"D {d}, and you guessed {guess}" if guess is not None else f"D {d}; you made no guess")
+pool
+
+# %% [markdown]
+# D gets the block that was freed last, then the one before it. Try to make the pool raise; try to give it a hole
+# in the middle. It never needs to move a block: any free block is as good as any other.
+
+# %% [markdown]
+# ## Prove
+#
+# First against the reference: twenty thousand calls, drawn at random, to both, and what each call returned or
+# raised.
+
+# %%
+import random
+
+
+def outcome(call, *arguments):
+    try:
+        return call(*arguments)
+    except (KVCacheExhausted, ValueError) as error:
+        return type(error).__name__
+
+
+rng = random.Random(14)
+mine, reference = BlockAllocator(32, 16), nanoserve.BlockAllocator(32, 16)
+held, refused = [], 0
+for _ in range(20_000):
+    move = rng.choice(["allocate_for", "free_all", "free_all", "wrong id"])
+    if move == "allocate_for":
+        arguments = ("allocate_for", rng.randrange(200))
+    elif move == "free_all" and held:
+        arguments = ("free_all", held.pop(rng.randrange(len(held))))
+    else:
+        arguments = ("free", rng.randrange(-2, 40))
+        if any(arguments[1] in blocks for blocks in held):
+            continue  # that block is out, and its owner keeps it
+    name, argument = arguments
+    came, expected = outcome(getattr(mine, name), argument), outcome(getattr(reference, name), argument)
+    assert came == expected, f"{name}({argument}): expected {expected}, came {came}"
+    refused += isinstance(came, str)
+    if name == "allocate_for" and isinstance(came, list):
+        held.append(came)
+print(f"{refused:,} calls refused by both, and no difference in any; {mine.peak_used} of 32 blocks at the peak")
+
+# %% [markdown]
+# Then on the real thing. SmolLM2-135M writes an answer, and its cache lives in blocks that **your** allocator
+# hands out. Hugging Face transformers writes the same answer with a cache of its own. They must agree token for
+# token.
+
+# %%
+from nanoserve import encode_chat, generate, load_model, load_tokenizer
+from nanoserve.course.oracle import transformers_tokens
+
+model, tokenizer = load_model(), load_tokenizer()
+prompt = encode_chat(tokenizer, "Write one sentence about the sea.")
+
+allocator = BlockAllocator(num_blocks=8, block_size=16)
+ours = generate(model, prompt, max_new_tokens=48, allocator=allocator)
+theirs = transformers_tokens(prompt, max_new_tokens=48)
+
+print(tokenizer.decode(ours, skip_special_tokens=True))
+assert ours == theirs
+print(f"\n{len(ours)} tokens, each equal to transformers'")
+print(f"{allocator.peak_used} blocks at the peak, {allocator.num_used} in use now")
+
+# %% [markdown]
+# ## Measure
+#
+# Why a stack, and not a queue? Both hand out the same *number* of blocks. But a block just freed is still warm in
+# the processor's caches, and memory that was never touched need not be there at all. So: how many *different*
+# blocks does a day's traffic touch, when at most a few dozen are in use at once?
+
+# %%
+from collections import deque
+
+import matplotlib.pyplot as plt
+
+
+class QueueAllocator(nanoserve.BlockAllocator):
+    """The same allocator, but a freed block waits until all the others have been out."""
+
+    def __init__(self, num_blocks, block_size):
+        super().__init__(num_blocks, block_size)
+        self._free = deque(reversed(self._free))
+
+    def allocate(self):
+        self._free.rotate(-1)  # the front of the queue comes to the end, where pop() takes it
+        return super().allocate()
+
+
+def blocks_touched(allocator, requests=400, seed=14):
+    """How many different blocks have been out, after each of a day's requests."""
+    rng, running, touched, curve = random.Random(seed), [], set(), []
+    for _ in range(requests):
+        if len(running) >= 6:
+            allocator.free_all(running.pop(rng.randrange(len(running))))
+        running.append(allocator.allocate_for(rng.randrange(16, 160)))
+        touched.update(running[-1])
+        curve.append(len(touched))
+    return curve
+
+
+stack_pool, queue_pool = BlockAllocator(256, 16), QueueAllocator(256, 16)
+stack, queue = blocks_touched(stack_pool), blocks_touched(queue_pool)
+assert stack_pool.peak_used == queue_pool.peak_used
+print(f"at most {stack_pool.peak_used} blocks in use at once; touched: stack {stack[-1]}, queue {queue[-1]} of 256")
+
+figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+axes.plot(queue, color="#d55e00", label="queue: first in, first out")
+axes.plot(stack, color="#0072b2", label="stack: last in, first out (yours)")
+axes.axhline(stack_pool.peak_used, color="#7f8895", linewidth=1, linestyle="--", label="most in use at once")
+axes.set(xlabel="requests served", ylabel="different blocks touched", ylim=(0, 270), xlim=(0, 400))
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(frameon=False, loc="center right")
+plt.show()
+
+# %% [markdown]
+# The stack's curve stays flat at what is really needed; the queue's walks through the whole pool, however large
+# it is.
+
+# %% [markdown]
+# ## Break
+#
+# This allocator has a fault. It is small, it is of a kind that real engines leak memory by, and no test with a
+# single sequence that looks at the *last* block would see it. Press **Free**, for one sequence and then the
+# other, and watch the counters: what does not come back?
+
+# %%
+from nanoserve.course.exercises.day14.planted import SuspectAllocator
+
+suspect = SuspectAllocator(num_blocks=6, block_size=16)
+crime_scene = watch(suspect)
+for tokens in (40, 20):
+    suspect.allocate_for(tokens)
+crime_scene
+
+# %%
+missing_block = None  # which block never comes back?
+line = None  # and which line of `free` would you suspect?
+print("no suspicion yet" if missing_block is None else f"you suspect block {missing_block}: {line}")
+
+# %% [markdown]
+# <details><summary><b>The answer</b></summary>
+#
+# Block 0 is lost, the first time that its sequence is freed. Its `free` begins with
+#
+# ```python
+# if not block_id:  # meant: "no block, nothing to do"; but block 0 is a block
+#     return
+# ```
+#
+# In Python 0 is false, and so `not 0` is true. Ids that start at 0 meet this in `if block_id:`, in `block_id or
+# default`, and in C as well, where 0 so often stands for "none". vLLM takes block 0 out of the pool for good, and
+# uses it as its null block. The test that finds it is the one you ran above: after everything is freed, `num_free
+# == num_blocks`.
+#
+# </details>
+
+# %% [markdown]
+# ## In a real engine
+#
+# vLLM keeps this in
+# [`vllm/v1/core/block_pool.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/block_pool.py), in
+# the class `BlockPool`. You will recognise it: `get_new_blocks` refuses when fewer are free than asked for,
+# before it takes any, and `free_blocks` takes a whole sequence back. Two things are more:
+#
+# - A block carries a **reference count**, because sequences that begin with the same prompt share its blocks.
+# - The free blocks wait in a doubly linked **queue** (`FreeKVCacheBlockQueue` in `kv_cache_utils.py`), not on a
+#   stack. A freed block still holds its tokens' keys and values; the longer it waits, the better the chance that
+#   the same prompt comes again and finds them there. What you gain in warmth with a stack, prefix caching gains
+#   in reuse with a queue.
+
+# %% [markdown]
+# ## Recap
+#
+# <details><summary><b>The free stack already says what is free. Why keep the allocated set?</b></summary>
+#
+# To know a block that comes back from one that cannot: without the set, a second `free` looks like the first.
+# Asking the stack instead would mean to search it, and would still let through an id that never existed.
+#
+# </details>
+#
+# <details><summary><b>Why “all or none”, twice?</b></summary>
+#
+# After an error, the caller goes on with what it knew before the call. If some blocks have moved, nobody holds
+# them any more (a leak), or two hold them (corruption). Check first, then move: the error costs nothing.
+#
+# </details>
+#
+# <details><summary><b>How much memory does a sequence waste now?</b></summary>
+#
+# At most `block_size - 1` slots, in its last block, whatever its length, where a reservation for the longest text
+# wasted most of itself.
+#
+# </details>
+#
+# **Tomorrow** the blocks get their order: a *block table* that turns "token 17" into a block and a place in it.

@@ -1,0 +1,195 @@
+"""What `check` says, and that it neither raises nor hangs, whatever it is given."""
+
+import sys
+from textwrap import dedent
+
+import pytest
+
+import nanoserve
+from nanoserve.course import checking
+from nanoserve.course.checking import CheckFailed, check, examine, yours
+from nanoserve.course.tasks import all_tasks, find
+
+FIRST = find("14.1")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_passed_yet(monkeypatch):
+    monkeypatch.setattr(checking, "_passed", {})
+    monkeypatch.delenv("NANOSERVE_STRICT", raising=False)
+
+
+def from_source(source: str, name: str = "BlockAllocator"):
+    """A class as a notebook makes it: from a cell's text, whose lines a traceback can show."""
+    import linecache
+
+    source = dedent(source)
+    linecache.cache["<cell>"] = (len(source), None, source.splitlines(keepends=True), "<cell>")
+    scope = {"KVCacheExhausted": nanoserve.KVCacheExhausted, "yours": yours, "Base": FIRST.stand_in()}
+    exec(compile(source, "<cell>", "exec"), scope)
+    return scope[name]
+
+
+def stub_of(task):
+    return from_source("from collections.abc import Iterable\n" + task.stub(), task.name)
+
+
+@pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
+def test_a_stub_is_not_started_and_the_reference_stands_in(task, capsys):
+    stand_in = check(task.id, stub_of(task))
+    said = capsys.readouterr().out
+    assert "Not started" in said
+    assert "goes on with the reference's" in said
+    assert examine(task, stand_in).passed
+
+
+@pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
+def test_the_solution_passes_and_goes_on(task, capsys):
+    solution = from_source("from collections.abc import Iterable\n" + task.solution(), task.name)
+    assert check(task.id, solution) is solution
+    assert "Passed" in capsys.readouterr().out
+    assert yours(task.id) is solution
+
+
+def test_half_written_code_is_told_which_stub_is_left():
+    half = from_source(FIRST.stub()).__dict__ | {"allocate": nanoserve.BlockAllocator.allocate}
+    verdict = examine(FIRST, type("BlockAllocator", (), half))
+    assert verdict.status == "not yet"
+    assert verdict.slip_id == "stub-left"
+    assert "raise NotImplementedError" in verdict.headline
+
+
+def test_an_error_is_told_with_its_call_and_the_learners_own_line():
+    raising = from_source("""
+        class BlockAllocator(Base):
+            def allocate(self):
+                return self.free_lst.pop()
+    """)
+    verdict = examine(FIRST, raising)
+    assert verdict.status == "raised"
+    assert "line 4: `return self.free_lst.pop()`" in verdict.headline
+    assert "AttributeError" in verdict.came
+    assert verdict.calls[-1].startswith("pool.allocate() → AttributeError")
+    assert "nanoserve/" not in verdict.text()
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while True:\n            pass",
+        "while True:\n            try:\n                len([])\n            except Exception:\n                pass",
+        "while True:\n            try:\n                len([])\n            except:\n                pass",
+    ],
+)
+def test_an_endless_loop_is_stopped_and_its_line_is_told(loop):
+    endless = from_source(f"class BlockAllocator(Base):\n    def allocate(self):\n        {loop}\n")
+    from dataclasses import replace
+
+    verdict = examine(replace(FIRST, seconds=0.3), endless)
+    assert verdict.status == "out of time"
+    assert "longer than 0.3 seconds" in verdict.headline
+    assert "still running at line" in verdict.came
+
+
+def test_a_print_storm_is_kept_short_and_is_not_let_through(capsys):
+    chatty = from_source("""
+        class BlockAllocator(Base):
+            def allocate(self):
+                print("allocating " * 1000)
+                return super().allocate()
+    """)
+    verdict = examine(FIRST, chatty)
+    assert verdict.passed
+    assert len(verdict.printed) < 2100
+    assert verdict.printed.startswith("allocating")
+    assert capsys.readouterr().out == ""
+    assert sys.stdout is not None
+
+
+@pytest.mark.parametrize("subject", [None, 7, nanoserve.BlockAllocator(2, 2), lambda: None, "BlockAllocator"])
+def test_anything_but_the_class_itself_is_told_so(subject):
+    verdict = examine(FIRST, subject)
+    assert verdict.status == "not yet"
+    assert verdict.slip_id == "not-a-class"
+    assert 'check("14.1", BlockAllocator)' in verdict.expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def __init__(self): pass",
+        "def __init__(self, *args): raise SystemExit",
+        "def __init__(self, *args): raise KeyboardInterrupt",
+        "def __init__(self, *args): self.__init__(*args)",
+        "def __getattr__(self, name): raise RuntimeError(name)",
+        "def __repr__(self): raise ValueError",
+        "allocate = None",
+        "allocate = property(lambda self: 1 / 0)",
+        "__slots__ = ()",
+    ],
+)
+def test_a_strange_class_gets_a_verdict_and_never_an_error(body, capsys):
+    strange = from_source(f"class BlockAllocator:\n    {body}\n")
+    returned = check("14.1", strange)
+    assert examine(FIRST, returned).passed
+    assert "✓" not in capsys.readouterr().out
+
+
+def test_a_task_that_does_not_exist_is_told_with_those_that_do(capsys):
+    assert check("14.9", dict) is dict
+    assert "there are 14.1, 14.2, 14.3, 14.4" in capsys.readouterr().out
+
+
+def test_strict_turns_anything_but_a_pass_into_an_error(monkeypatch):
+    monkeypatch.setenv("NANOSERVE_STRICT", "1")
+    with pytest.raises(CheckFailed, match="Not started"):
+        check("14.1", stub_of(FIRST))
+    assert check("14.1", nanoserve.BlockAllocator) is nanoserve.BlockAllocator
+
+
+def test_a_task_that_no_longer_passes_gives_way_to_the_reference(capsys):
+    check("14.1", nanoserve.BlockAllocator)
+    check("14.1", stub_of(FIRST))
+    assert yours("14.1") is not nanoserve.BlockAllocator
+    assert examine(FIRST, yours("14.1")).passed
+
+
+def test_a_cell_run_twice_builds_on_the_task_before_and_not_on_itself(capsys):
+    check("14.1", from_source(FIRST.solution()))
+    cell = "from collections.abc import Iterable\n" + find("14.2").solution()
+    for _ in range(2):
+        again = check("14.2", from_source(cell))
+        assert again.__mro__[1] is yours("14.1")
+        assert len(again.__mro__) == 3
+
+
+def test_a_stand_in_goes_only_as_far_as_its_task():
+    pool = yours("14.1")(4, 16)
+    pool.allocate()
+    pool.free(0)
+    pool.free_all = None
+    assert not hasattr(type(pool), "allocate_for")
+    with pytest.raises(KeyError):
+        pool.free(0)  # no guard before task 14.2
+
+
+def test_in_a_notebook_the_verdict_is_html_and_text(monkeypatch):
+    shown = []
+    monkeypatch.setattr(checking, "get_ipython", object)
+    monkeypatch.setattr(checking, "display", shown.append)
+    check("14.1", stub_of(FIRST))
+    [verdict] = shown
+    bundle = verdict._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert 'data-status="not started"' in bundle["text/html"]
+
+
+def test_a_learners_text_cannot_break_the_verdicts_html():
+    nasty = from_source("""
+        class BlockAllocator(Base):
+            def allocate(self):
+                raise ValueError("<script>alert(1)</script> & `x`")
+    """)
+    html = examine(FIRST, nasty).html()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
