@@ -9,7 +9,7 @@ _ROW = 23
 _HEADING = 26
 _GAP = 20
 _POSITION = 52  # three lines under the block table
-_STACK = 82
+_STACK = 84
 
 
 def draw_panel(state: PoolState, x: float, y: float, width: float, height: float) -> list[str]:

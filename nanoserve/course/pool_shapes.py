@@ -64,7 +64,15 @@ def badge(x: float, y: float, label: str, hue: int, size: float, room: float) ->
     """An owner's letter on its colour, with its top left corner at (x, y)."""
     width, height = badge_width(label, size, room), size * 1.65
     letter = text(
-        x + width / 2, y + size * 1.19, label, size, f"on{hue}", room=room - size * 0.7, anchor="middle", bold=True
+        x + width / 2,
+        y + size * 1.19,
+        label,
+        size,
+        f"on{hue}",
+        room=room - size * 0.7,
+        anchor="middle",
+        bold=True,
+        exact=True,
     )
     return rect(x, y, width, height, f"badge{hue}", size * 0.35) + letter
 

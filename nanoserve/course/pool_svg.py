@@ -7,7 +7,7 @@ from nanoserve.course.pool_shapes import clean, group, number, rect, text
 from nanoserve.course.pool_state import PoolEvent, PoolState, describe, plural
 from nanoserve.course.pool_theme import hue_of, style
 
-_WIDTH = 960
+WIDTH = 960
 _MARGIN = 22
 _GRID_WIDTH = 628
 _PANEL_X = _MARGIN + _GRID_WIDTH + 30
@@ -38,14 +38,14 @@ def draw_pool(state: PoolState, theme: str = "auto") -> str:
         words = f"… and {plural(hidden, 'more block')}, counted but not drawn"
         parts.append(text(_MARGIN, grid.bottom + 18, words, 11, "mute", room=_GRID_WIDTH))
     parts += [_strip(state, strip_y), _log(state, log_y)]
-    parts += draw_panel(state, _PANEL_X, 100, _WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 5)
+    parts += draw_panel(state, _PANEL_X, 100, WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 5)
     title = clean(_title(state))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{title}" '
-        f'viewBox="0 0 {_WIDTH} {number(height)}" width="{_WIDTH}" height="{number(height)}" '
+        f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
         f'style="max-width:100%;height:auto">'
         f"<title>{title}</title><desc>{clean(describe(state))}</desc><style>{style(theme)}</style>"
-        f"{rect(0, 0, _WIDTH, height, 'paper')}{''.join(parts)}</svg>"
+        f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
     )
 
 
@@ -60,13 +60,13 @@ def _header(state: PoolState) -> list[str]:
     columns = [*(name for name, _ in counters), "tokens"]
     room_in_use = state.num_used * state.block_size
     tokens = "not known" if state.num_tokens is None else f"{state.num_tokens} of {plural(room_in_use, 'slot')}"
-    left = _PANEL_X + 80 - 66 * len(counters)
+    left = _PANEL_X + 60 - 66 * len(counters)
     parts = [text(_MARGIN, 38, _title(state), 18, "ink", room=left - _MARGIN - 20, bold=True)]
     caption = state.caption or _present(state)
     parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=left - _MARGIN - 20)], caption))
     for column, (name, value) in enumerate([*counters, ("tokens", tokens)]):
         look = "fault" if name == "faults" else "ink"
-        room = _WIDTH - _MARGIN - left if column == len(columns) - 1 else 58
+        room = WIDTH - _MARGIN - left if column == len(columns) - 1 else 58
         parts.append(text(left, 38, value, 18 if column < len(columns) - 1 else 15, look, room=room, bold=True))
         parts.append(text(left, 62, name, 12, "mute", room=room))
         left += 66
@@ -111,7 +111,7 @@ def _log(state: PoolState, y: float) -> str:
     for line in range(min(_LOG_LINES, state.step)):
         event = state.events[state.step - 1 - line]
         look = "fault" if event.kind == "fault" else "mute" if line else "ink"
-        words = f"{state.step - line:>{width}}  {event.text}"
+        words = f"{state.step - line:>{width}} {event.text}"
         drawn = text(_MARGIN, y + 19 * line, words, 12, look, room=_GRID_WIDTH, mono=True)
         lines.append(group("line", [drawn], event.text))
     return group("log", lines)

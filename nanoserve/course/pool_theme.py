@@ -63,7 +63,7 @@ def _colours(theme: str) -> dict[str, str]:
 def _rules(theme: str, colour: dict[str, str]) -> str:
     rules = {
         "sans": f"font-family:{_SANS}",
-        "mono": f"font-family:{_MONO};white-space:pre",
+        "mono": f"font-family:{_MONO}",
         "bold": "font-weight:bold",
         "paper": f"fill:{colour['paper']}",
         "ink": f"fill:{colour['ink']}",

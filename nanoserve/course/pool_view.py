@@ -8,7 +8,7 @@ from IPython.display import display
 
 from nanoserve.course.png import to_png
 from nanoserve.course.pool_state import describe
-from nanoserve.course.pool_svg import draw_pool
+from nanoserve.course.pool_svg import WIDTH, draw_pool
 
 if TYPE_CHECKING:
     from nanoserve.course.watch import Watch
@@ -29,7 +29,7 @@ def show(watch: "Watch") -> None:
     metadata = {}
     try:
         still["image/png"] = b64encode(to_png(draw_pool(state, "light"))).decode()
-        metadata = {"image/png": {"alt": words}}
+        metadata = {"image/png": {"alt": words, "width": WIDTH}}
     except ImportError:
         pass  # without a renderer the words stand alone
     display(still, metadata=metadata, raw=True)
@@ -95,8 +95,7 @@ class PoolPanel:
         if tuple(labels) != tuple(self._victim.options):
             chosen = self._victim.value
             self._victim.options = labels
-            if chosen in labels:
-                self._victim.value = chosen
+            self._victim.value = chosen if chosen in labels else next(iter(labels), None)
         self._free.disabled = self._victim.disabled = not labels
 
     def _draw(self) -> None:

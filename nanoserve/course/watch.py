@@ -188,7 +188,7 @@ class Watch:
         text = f"{label} appends {plural(has - had, 'token')}"
         if has - had == 1:
             entry, offset = divmod(has - 1, self._ledger.block_size)
-            token = f" {show_token(tokens[has - 1])!r}" if has <= len(tokens) else ""
+            token = f" “{show_token(tokens[has - 1])}”" if has <= len(tokens) else ""
             text = f"{label} appends{token} in slot {now[entry].block_id * self._ledger.block_size + offset}"
         if grown:
             return "take", label, f"{text}, grows into {name_blocks(grown)}"
