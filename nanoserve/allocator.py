@@ -49,7 +49,7 @@ class BlockAllocator:
             KVCacheExhausted: no block is free.
         """
         if not self._free:
-            raise KVCacheExhausted(f"asked for 1 block, but all {self.num_blocks} are in use")
+            raise KVCacheExhausted(f"blocks needed: 1; free: 0 of {self.num_blocks}")
         block_id = self._free.pop()
         self._allocated.add(block_id)
         self.peak_used = max(self.peak_used, self.num_used)
@@ -87,8 +87,8 @@ class BlockAllocator:
         needed = -(-num_tokens // self.block_size)  # a ceiling in whole numbers
         if needed > self.num_free:
             raise KVCacheExhausted(
-                f"{num_tokens} tokens need {needed} blocks of {self.block_size}, but only {self.num_free} "
-                f"of {self.num_blocks} are free"
+                f"blocks of {self.block_size} needed for {num_tokens} tokens: {needed}; "
+                f"free: {self.num_free} of {self.num_blocks}"
             )
         return [self.allocate() for _ in range(needed)]
 
