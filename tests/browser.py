@@ -26,23 +26,24 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# What JupyterLab itself says on the console, whatever the notebook.
-JUPYTERLAB_SAYS: list[str] = []
 
 
 class OpenNotebook:
-    """What a learner does with a notebook. Every wait is for something on the page, for `patience` seconds at most."""
+    """What a learner does with a notebook. Every wait is for something on the page, never for a time.
 
-    def __init__(self, page: Page, patience: float = 60) -> None:
+    Args:
+        page: the browser's page.
+        cells: the notebook's cells, as they came.
+        patience: seconds that the start and a run may take at most.
+    """
+
+    def __init__(self, page: Page, cells: list[dict], patience: float = 120) -> None:
         self.page = page
+        self.sources = ["".join(cell["source"]) if cell["cell_type"] == "code" else "" for cell in cells]
         self.patience = patience * 1000  # Playwright counts milliseconds
         self.console_errors: list[str] = []
-        page.on("console", lambda message: message.type == "error" and self._complain(message.text))
-        page.on("pageerror", lambda error: self._complain(str(error)))
-
-    def _complain(self, text: str) -> None:
-        if not any(re.search(known, text) for known in JUPYTERLAB_SAYS):
-            self.console_errors.append(text)
+        page.on("console", lambda message: message.type == "error" and self.console_errors.append(message.text))
+        page.on("pageerror", lambda error: self.console_errors.append(str(error)))
 
     def menu(self, *path: str) -> None:
         """Choose an entry of the menu bar, as in `menu("Run", "Run All Cells")`."""
@@ -56,12 +57,17 @@ class OpenNotebook:
         with self._until_run(last):
             self.menu("Run", "Run All Cells")
 
+    def source(self, text: str) -> str:
+        """The source, as it came, of the one code cell that contains `text`."""
+        return self.sources[self._index(text)]
+
     def cell_by_text(self, text: str) -> Locator:
-        """The one code cell whose source contains `text`."""
-        source = self.page.locator(".jp-InputArea-editor", has_text=text)
-        cell = self.page.locator(".jp-Notebook .jp-CodeCell", has=source)
-        expect(cell).to_have_count(1, timeout=self.patience)
-        return cell
+        """The one code cell that contained `text` when it came; the editor keeps only the lines in view in the page."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(self._index(text))
+
+    def _index(self, text: str) -> int:
+        (index,) = [i for i, source in enumerate(self.sources) if text in source]
+        return index
 
     def replace_source(self, cell: Locator, source: str) -> None:
         """Type over a cell's whole source, as one paste, so that the editor indents nothing by itself."""
@@ -115,7 +121,7 @@ def open_notebook(notebook: Path, scratch: Path) -> Iterator[OpenNotebook]:
             viewport={"width": 1280, "height": 1000},
         )
         try:
-            opened = OpenNotebook(context.pages[0])
+            opened = OpenNotebook(context.pages[0], content["cells"])
             opened.page.goto(url(notebook.name))
             expect(opened.page.locator(".jp-Notebook .jp-CodeCell").first).to_be_visible(timeout=opened.patience)
             expect(opened.page.locator(".jp-KernelName")).to_contain_text("Python", timeout=opened.patience)
@@ -136,7 +142,6 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator:
     }
     (settings / "overrides.json").write_text(json.dumps(overrides))
     home = {
-        "HOME": scratch,
         "IPYTHONDIR": scratch / "ipython",
         "JUPYTER_CONFIG_DIR": scratch / "config",
         "JUPYTER_DATA_DIR": scratch / "data",
