@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import nbformat
+from nbformat import NotebookNode
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
@@ -37,9 +40,9 @@ class OpenNotebook:
         patience: seconds that the start and a run may take at most.
     """
 
-    def __init__(self, page: Page, cells: list[dict], patience: float = 120) -> None:
+    def __init__(self, page: Page, cells: list[NotebookNode], patience: float = 120) -> None:
         self.page = page
-        self.sources = ["".join(cell["source"]) if cell["cell_type"] == "code" else "" for cell in cells]
+        self.sources = [cell.source if cell.cell_type == "code" else "" for cell in cells]
         self.patience = patience * 1000  # Playwright counts milliseconds
         self.console_errors: list[str] = []
         page.on("console", lambda message: message.type == "error" and self.console_errors.append(message.text))
@@ -99,21 +102,17 @@ class OpenNotebook:
 
 
 @contextmanager
-def open_notebook(notebook: Path, scratch: Path) -> Iterator[OpenNotebook]:
-    """Open a copy of `notebook` in a JupyterLab and a browser of its own; both are gone at the end.
+def open_notebook(notebook: NotebookNode, scratch: Path) -> Iterator[OpenNotebook]:
+    """Open a notebook in a JupyterLab and a browser of its own; both are gone at the end.
 
     Args:
-        notebook: the file to open a copy of.
-        scratch: an empty folder for the copy, and for all that Jupyter, IPython and the browser would keep at home.
+        notebook: what to open; none of its cells has run yet.
+        scratch: an empty folder for its file, and for all that Jupyter, IPython and the browser would keep at home.
     """
     work = scratch / "work"
     work.mkdir()
-    content = json.loads(notebook.read_text())
-    for cell in content["cells"]:
-        if cell["cell_type"] == "code":
-            cell["execution_count"] = None  # so that a number in a prompt means: has run here
-    (work / notebook.name).write_text(json.dumps(content))
-    with _jupyterlab(work, scratch) as url, sync_playwright() as playwright:
+    nbformat.write(notebook, work / "notebook.ipynb")
+    with _jupyterlab(work, "notebook.ipynb", scratch) as address, sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             scratch / "browser",
             executable_path=BROWSER,
@@ -121,8 +120,8 @@ def open_notebook(notebook: Path, scratch: Path) -> Iterator[OpenNotebook]:
             viewport={"width": 1280, "height": 1000},
         )
         try:
-            opened = OpenNotebook(context.pages[0], content["cells"])
-            opened.page.goto(url(notebook.name))
+            opened = OpenNotebook(context.pages[0], notebook.cells)
+            opened.page.goto(address)
             expect(opened.page.locator(".jp-Notebook .jp-CodeCell").first).to_be_visible(timeout=opened.patience)
             expect(opened.page.locator(".jp-KernelName")).to_contain_text("Python", timeout=opened.patience)
             yield opened
@@ -131,8 +130,8 @@ def open_notebook(notebook: Path, scratch: Path) -> Iterator[OpenNotebook]:
 
 
 @contextmanager
-def _jupyterlab(root: Path, scratch: Path) -> Iterator:
-    """Serve `root`; gives a function from a notebook's name to its address."""
+def _jupyterlab(root: Path, name: str, scratch: Path) -> Iterator[str]:
+    """Serve the folder `root`; gives the address of its notebook `name`."""
     settings = scratch / "settings"
     settings.mkdir()
     # Every cell is in the page, in view or not; and no question about news covers it.
@@ -152,13 +151,14 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
     log = scratch / "jupyterlab.log"
     with log.open("w") as sink:
         server = subprocess.Popen(
             [
                 *(sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.allow_root=True"),
                 *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
-                *("--IdentityProvider.token=test", f"--ServerApp.root_dir={root}"),
+                *(f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
                 f"--LabApp.app_settings_dir={settings}",
             ],
             env={**os.environ, **{name: str(path) for name, path in home.items()}},
@@ -166,8 +166,8 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator:
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_for_server(f"http://127.0.0.1:{port}/api?token=test", server, log)
-        yield lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}?token=test"
+        _wait_for_server(f"http://127.0.0.1:{port}/api?token={token}", server, log)
+        yield f"http://127.0.0.1:{port}/lab/tree/{name}?token={token}"
     finally:
         server.terminate()  # it shuts its kernels down before it goes
         try:

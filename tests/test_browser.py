@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser import BROWSER, OpenNotebook, open_notebook
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
+import build
+
 pytestmark = pytest.mark.skipif(
     BROWSER is None and not os.environ.get("CI"), reason="no Chromium here: install it to test the browser too"
 )
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "day14_block_allocator.ipynb"
 
 FORGETS_TO_BOOK = "return self._free.pop()"
 ALLOCATE = """\
@@ -31,7 +34,8 @@ self._require_allocated([block_id])
 
 @pytest.fixture(scope="module")
 def day14(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenNotebook]:
-    with open_notebook(NOTEBOOK, tmp_path_factory.mktemp("browser")) as notebook:
+    (source,) = build.sources("day14")
+    with open_notebook(build.assemble(source), tmp_path_factory.mktemp("browser")) as notebook:
         notebook.run_all()
         yield notebook
 
