@@ -111,7 +111,7 @@ def check_geometry(svg: str) -> None:
     assert not any(a.meets(b) for place, a in enumerate(frames) for b in frames[place + 1 :])
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(pool_states(), st.booleans(), st.data())
 def test_nothing_is_clipped_and_nothing_overlaps(state, room_for_text, data):
     kinds = st.sampled_from(["take", "append", "free", "error", "fault"])

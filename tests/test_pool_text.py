@@ -51,7 +51,7 @@ def test_a_text_that_fits_is_left_alone():
     assert fit("·attention", text_width("·attention", 11, mono=True) - 0.1, 11, mono=True) == "·attenti…"
 
 
-@pytest.mark.parametrize("letter", [FAMILY, "👍🏽", "e\u0301", "️❤️"])
+@pytest.mark.parametrize("letter", [FAMILY, "👍🏽", "e\u0301", "❤\ufe0f"])
 def test_no_letter_is_cut_in_half(letter):
     for width in range(100):
         kept = fit(letter * 5, width, 11).removesuffix("…")
