@@ -1,5 +1,7 @@
 """What a state says about itself, against counting by hand."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,7 +55,9 @@ def test_a_block_is_sound_when_it_is_in_exactly_one_place(state):
 def test_each_fault_has_its_own_words():
     a, b = PoolSequence.of("A", [0, 1], 2, 1), PoolSequence.of("B", [1, 2], 2, 1)
     state = PoolState(5, 1, (a, b), free=(2, 3, 3))
-    assert state.faults == {1: "handed out twice", 2: "in use, yet free", 3: "freed twice", 4: "lost"}
+    assert state.faults == {1: "handed out twice", 2: "in use, yet free", 3: "free twice", 4: "lost"}
+    assert replace(state, freed_twice=(3,)).faults[3] == "freed twice"
+    assert replace(state, free=(5, -1)).faults[5] == "not in the pool"
 
 
 def test_what_is_not_known_is_not_called_a_fault():

@@ -12,7 +12,8 @@ class Ledger:
     Args:
         num_blocks: blocks in the pool.
         block_size: slots in a block.
-        free: the blocks that are free at the start, or None when that is not known. The rest is held by "?".
+        free: the blocks that are free at the start, or None when that is not known. If they are a sound pool's, the
+            rest was out before anyone looked, and "?" holds it.
     """
 
     def __init__(self, num_blocks: int, block_size: int, free: tuple[int, ...] | None) -> None:
@@ -24,8 +25,8 @@ class Ledger:
         # A block that was out before anyone looked may be given back once without having been seen to go out.
         self._strangers = set(range(num_blocks)) if free is None else set()
         self.peak = 0
-        if free is not None and (taken := set(range(num_blocks)) - set(free)):
-            self.put("?", [HeldBlock(block_id) for block_id in sorted(taken)])
+        if free is not None and len(set(free) & set(range(num_blocks))) == len(free):
+            self.put("?", [HeldBlock(block_id) for block_id in range(num_blocks) if block_id not in free])
 
     def claim(self, label: str) -> str:
         """Take note of a label that someone else chose, so that no sequence gets it by itself."""

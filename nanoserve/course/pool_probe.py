@@ -1,7 +1,9 @@
 """Which blocks will come out next: asked of a copy, since every allocator keeps its free blocks in its own way."""
 
 from collections.abc import MutableMapping, MutableSequence, MutableSet
+from contextlib import redirect_stdout
 from copy import deepcopy
+from io import StringIO
 from operator import index
 from typing import Any
 
@@ -24,7 +26,8 @@ def free_order(allocator: Any) -> tuple[int, ...] | None:
     order: list[int] = []
     for _ in range(allocator.num_blocks + 1):
         try:
-            block_id = allocate()
+            with redirect_stdout(StringIO()):  # what a learner prints in there is meant for the real calls
+                block_id = allocate()
         except NotImplementedError:
             return None
         except Exception:

@@ -139,13 +139,16 @@ class PoolState:
             coming_out = free[block_id]
             if len(holders.get(block_id, ())) > 1:
                 faults[block_id] = "handed out twice"
-            elif block_id in self.freed_twice or coming_out > 1:
+            elif block_id in self.freed_twice:
                 faults[block_id] = "freed twice"
+            elif coming_out > 1:
+                faults[block_id] = "free twice"
             elif block_id in holders and coming_out:
                 faults[block_id] = "in use, yet free"
             elif self.free is not None and block_id not in holders and not coming_out:
                 faults[block_id] = "lost"
-        return faults
+        strangers = sorted(block_id for block_id in {*holders, *free} if not 0 <= block_id < self.num_blocks)
+        return faults | dict.fromkeys(strangers, "not in the pool")
 
 
 def describe(state: PoolState) -> str:

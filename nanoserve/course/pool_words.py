@@ -1,0 +1,36 @@
+"""The sentences of the log that need some thought."""
+
+from collections.abc import Collection, Sequence
+
+from nanoserve.course.pool_state import HeldBlock, PoolState, name_blocks, plural
+from nanoserve.course.pool_text import show_token
+
+
+def growth(label: str, before: list[HeldBlock], now: list[HeldBlock], block_size: int, texts: Sequence[str]) -> str:
+    """What an append to a block table did: a single token's text and slot, and the blocks that were taken for it."""
+    had, has = (sum(block.filled or 0 for block in blocks) for blocks in (before, now))
+    words = f"{label} appends {plural(has - had, 'token')}"
+    if has - had == 1:
+        entry, offset = divmod(has - 1, block_size)
+        token = f" “{show_token(texts[has - 1])}”" if has <= len(texts) else ""
+        words = f"{label} appends{token} in slot {now[entry].block_id * block_size + offset}"
+    grown = [block.block_id for block in now[len(before) :]]
+    return f"{words}, grows into {name_blocks(grown)}" if grown else words
+
+
+def breakage(before: PoolState, now: PoolState, touched: Collection[int], told: Collection[int]) -> str:
+    """The faults that an event brought or ran into, to be put behind its sentence; empty when all is well.
+
+    Args:
+        before, now: the pool around the event.
+        touched: the event's own blocks, whose faults are told again.
+        told: blocks that the sentence has already spoken of.
+    """
+    faults: dict[str, list[int]] = {}
+    for block_id, fault in now.faults.items():
+        if (before.faults.get(block_id) != fault or block_id in touched) and block_id not in told:
+            faults.setdefault(fault, []).append(block_id)
+    return "".join(
+        f"; {name_blocks(block_ids)} {'is' if len(block_ids) == 1 else 'are'} {fault}"
+        for fault, block_ids in faults.items()
+    )
