@@ -154,3 +154,20 @@ def test_a_learners_work_in_the_notebooks_does_not_fail_the_comparison(monkeypat
     monkeypatch.setattr(sys.modules[__name__], "committed", lambda source: [filled])
     with pytest.raises(AssertionError, match="make notebooks"):
         test_a_notebook_is_what_its_source_gives(SOURCES[0])
+
+
+@each_day
+def test_a_notebook_uses_no_magic_and_no_shell(source):
+    """A magic that does not exist prints an error and yet lets the run go on."""
+    for cell in build.assemble(source).cells:
+        if cell.cell_type == "code":
+            assert not [line for line in cell.source.splitlines() if line.lstrip().startswith(("%", "!"))]
+
+
+@each_day
+def test_a_notebook_shows_no_file_that_may_be_missing_where_it_is_opened(source):
+    """On Colab only the notebook itself is there: a picture must be one of its outputs."""
+    for cell in build.assemble(source).cells:
+        if cell.cell_type == "markdown":
+            assert "<img" not in cell.source
+            assert "](" not in cell.source.replace("](https://", "")
