@@ -19,6 +19,14 @@ LLAMA3_ROPE = {
 }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    """Two threads that wait for each other are far slower than one, as soon as anything else runs beside them."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def random_pair() -> Callable:
     """Makes a small random Llama twice, with the same weights: ours, and transformers'."""
