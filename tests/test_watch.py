@@ -446,6 +446,7 @@ def test_an_exhausted_request_that_kept_what_it_took():
         allocator.allocate_for(12)
     assert view.state().faults == {0: "lost", 1: "lost"}
     assert view.events[-1].kind == "fault"
+    assert texts(view)[-1].startswith("allocate_for(12) raised KVCacheExhausted; blocks 0 1 are lost: ")
 
 
 @pytest.mark.parametrize(("answer", "words"), [(None, "None"), ("0", "'0'"), (1.0, "1.0"), ([None], "[None]")])

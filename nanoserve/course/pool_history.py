@@ -40,6 +40,7 @@ class History:
         *,
         freed_twice: Collection[int] = (),
         tells_next: bool = False,
+        reason: str = "",
     ) -> None:
         """Keep the pool's state as it is after an event, and say in the event what it broke.
 
@@ -48,6 +49,7 @@ class History:
             block_ids: blocks it was about, whose faults are told again.
             freed_twice: blocks that it took back from nobody, as its text says.
             tells_next: the text goes on with the block that comes out next.
+            reason: what an error said, at any length; it goes to the end, for the end of a long line is cut off.
         """
         free = free_order(self.allocator)
         known = self._states[-1]
@@ -56,7 +58,7 @@ class History:
             text += f"; block {free[0]} is next out"
         if broken := breakage(known, state, block_ids, freed_twice):
             kind, text = "fault", text + broken
-        self.events.append(PoolEvent(kind, label, " ".join(text.split())))
+        self.events.append(PoolEvent(kind, label, " ".join(f"{text}{reason and ': '}{reason}".split())))
         self._states.append(state)
         for view in tuple(self._views):
             view.refresh()

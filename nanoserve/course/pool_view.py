@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 # The output just before the live panel is its still picture. JupyterLab's class comes first, then the classic one's.
-_HIDE_STILL = (
-    "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .pool-live),"
+# In a narrow window the picture scrolls rather than shrink to what nobody can read.
+_STYLE = (
+    "<style>.pool-live{overflow-x:auto}.pool-live svg{min-width:620px}"
+    ".jp-OutputArea-child:has(+ .jp-OutputArea-child .pool-live),"
     ".output_area:has(+ .output_area .pool-live){display:none}</style>"
 )
 
@@ -99,9 +101,7 @@ class PoolPanel:
         self._free.disabled = self._victim.disabled = not labels
 
     def _draw(self) -> None:
-        self._picture.value = (
-            f'{_HIDE_STILL}<div class="pool-live">{draw_pool(self._watch.state(self._slider.value))}</div>'
-        )
+        self._picture.value = f'{_STYLE}<div class="pool-live">{draw_pool(self._watch.state(self._slider.value))}</div>'
 
     def _step(self, by: int) -> None:
         self._slider.value += by

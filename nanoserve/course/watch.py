@@ -152,8 +152,7 @@ class Watch(History):
         except Exception as error:
             self._inside = False
             then()
-            message = f": {error}" if str(error) else ""
-            self.record("error", label, f"{call} raised {type(error).__name__}{message}")
+            self.record("error", label, f"{call} raised {type(error).__name__}", reason=str(error))
             raise
         finally:
             self._inside = False
