@@ -17,7 +17,7 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 # The output just before the live panel is its still picture. JupyterLab's class comes first, then the classic one's.
 # In a narrow window the picture scrolls rather than shrink to what nobody can read.
 _STYLE = (
-    "<style>.pool-live{overflow-x:auto}.pool-live svg{min-width:620px}"
+    "<style>.pool-live svg{min-width:620px}"
     ".jp-OutputArea-child:has(+ .jp-OutputArea-child .pool-live),"
     ".output_area:has(+ .output_area .pool-live){display:none}</style>"
 )
@@ -55,7 +55,7 @@ class PoolPanel:
         import ipywidgets as widgets
 
         self._watch = watch
-        self._picture = widgets.HTML()
+        self._picture = widgets.HTML(layout={"overflow": "auto hidden"})
         last = len(watch.events)
         self._play = widgets.Play(min=0, max=last, value=last, interval=700)
         self._slider = widgets.IntSlider(min=0, max=last, value=last, description="event", layout={"width": "340px"})
