@@ -33,7 +33,10 @@ def pinned(requirement: Requirement) -> str:
 
 
 def make(*args: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess:
-    return subprocess.run(["make", *args], cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True)
+    """Run make as from a fresh terminal: these tests may themselves be run by a make that had settings of its own."""
+    ours = ("VENV", "PYTHON", "PORT", "MFLAGS")
+    outside = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("MAKE")}
+    return subprocess.run(["make", *args], cwd=cwd, env={**outside, **env}, capture_output=True, text=True)
 
 
 # The Makefile
@@ -89,7 +92,7 @@ def test_a_python_that_is_too_old_is_told_with_its_version(checkout):
 def test_a_machine_without_a_new_python_is_told_what_to_do(checkout):
     for name in ("python3.11", "python3.12", "python3.13", "python3"):
         script(checkout / "bin" / name, OLD_PYTHON)
-    done = make("lab", cwd=checkout, PATH=f"{checkout / 'bin'}:{os.environ['PATH']}", PYTHON="")
+    done = make("lab", cwd=checkout, PATH=f"{checkout / 'bin'}:{os.environ['PATH']}")
     assert done.returncode
     assert done.stdout.splitlines() == [
         "No Python 3.11 or newer was found. Install one, or name it: make lab PYTHON=/path/to/python3.12"
@@ -110,7 +113,7 @@ def fake(checkout):
     def run(*args: str, fails: str = "nothing at all") -> tuple[subprocess.CompletedProcess, list[str]]:
         log = checkout / "calls"
         log.write_text("")
-        done = make(*args, cwd=checkout, VENV="my env", PYTHON="", LOG=str(log), FAILS=fails)
+        done = make(*args, cwd=checkout, VENV="my env", LOG=str(log), FAILS=fails)
         return done, log.read_text().splitlines()
 
     return run
