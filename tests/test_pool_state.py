@@ -69,3 +69,8 @@ def test_the_description_says_who_holds_what_and_what_is_next():
     assert describe(state) == (
         "Pool of 6 blocks of 16 slots: 3 free, 3 used, peak 3. A holds blocks 0 1 2 with 40 tokens. Next out: 3 4 5."
     )
+
+
+def test_the_description_of_a_large_or_broken_pool_stays_short():
+    state = PoolState(100, 16, free=tuple(range(1, 98)))
+    assert describe(state).endswith("Next out: 1 2 3 4 5 6 7 8 9 10 11 12 …. Blocks 0 98 99 are lost.")

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+_MOST_NAMED = 12  # free blocks that a description names
+
 
 @dataclass(frozen=True)
 class HeldBlock:
@@ -161,9 +163,17 @@ def describe(state: PoolState) -> str:
         tokens = "" if sequence.num_tokens is None else f" with {plural(sequence.num_tokens, 'token')}"
         words.append(f"{sequence.label} holds {name_blocks(sequence.block_ids)}{tokens}.")
     if state.free:
-        words.append(f"Next out: {' '.join(map(str, state.free))}.")
-    words += [f"Block {block_id} is {fault}." for block_id, fault in state.faults.items()]
-    return " ".join(words)
+        more = " …" if len(state.free) > _MOST_NAMED else ""
+        words.append(f"Next out: {' '.join(map(str, state.free[:_MOST_NAMED]))}{more}.")
+    return " ".join([*words, *(f"{told.capitalize()}." for told in tell_faults(state.faults))])
+
+
+def tell_faults(faults: dict[int, str]) -> list[str]:
+    """`block 3 is lost`, `blocks 1 2 are handed out twice`: one sentence a kind, from block id -> fault."""
+    blocks: dict[str, list[int]] = {}
+    for block_id, fault in faults.items():
+        blocks.setdefault(fault, []).append(block_id)
+    return [f"{name_blocks(ids)} {'is' if len(ids) == 1 else 'are'} {fault}" for fault, ids in blocks.items()]
 
 
 def plural(count: int, noun: str) -> str:

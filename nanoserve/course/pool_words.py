@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from nanoserve.course.pool_state import HeldBlock, PoolState, name_blocks, plural
+from nanoserve.course.pool_state import HeldBlock, PoolState, name_blocks, plural, tell_faults
 from nanoserve.course.pool_text import show_token
 
 
@@ -26,11 +26,9 @@ def breakage(before: PoolState, now: PoolState, touched: Collection[int], told: 
         touched: the event's own blocks, whose faults are told again.
         told: blocks that the sentence has already spoken of.
     """
-    faults: dict[str, list[int]] = {}
-    for block_id, fault in now.faults.items():
-        if (before.faults.get(block_id) != fault or block_id in touched) and block_id not in told:
-            faults.setdefault(fault, []).append(block_id)
-    return "".join(
-        f"; {name_blocks(block_ids)} {'is' if len(block_ids) == 1 else 'are'} {fault}"
-        for fault, block_ids in faults.items()
-    )
+    news = {
+        block_id: fault
+        for block_id, fault in now.faults.items()
+        if (before.faults.get(block_id) != fault or block_id in touched) and block_id not in told
+    }
+    return "".join(f"; {sentence}" for sentence in tell_faults(news))
