@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,16 @@ def test_clean_spares_the_learners_work(checkout):
 # Versions
 
 
+def copy_of_the_package(tmp_path: Path) -> Path:
+    """What an install reads, in a folder of its own, so that it leaves nothing behind in this one."""
+    course = tmp_path / "a course"
+    course.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "environment.yml"):
+        shutil.copy(ROOT / name, course)
+    shutil.copytree(ROOT / "nanoserve", course / "nanoserve", ignore=shutil.ignore_patterns("__pycache__"))
+    return course
+
+
 def test_the_constraints_pin_all_that_the_package_asks_for_within_its_floors():
     constraints = requirements(ROOT / "constraints.txt")
     asked = [PYPROJECT["project"]["dependencies"], *EXTRAS.values()]
@@ -220,13 +231,21 @@ def test_what_colab_has_is_within_the_floors():
         assert pinned(pin) in floors[name], f"Colab has {pin}, the course asks for {floors[name]}"
 
 
+def test_an_installed_copy_has_every_file_of_the_package(tmp_path):
+    """On Colab there is no checkout: what the wheel lacks, a notebook lacks."""
+    course = copy_of_the_package(tmp_path)
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, "."]
+    subprocess.run(wheel, cwd=course, check=True, capture_output=True)
+    (path,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        shipped = {name for name in archive.namelist() if name.startswith("nanoserve/")}
+    files = (path.relative_to(course) for path in (course / "nanoserve").rglob("*") if path.is_file())
+    assert shipped == {path.as_posix() for path in files}
+
+
 def test_conda_installs_the_course_by_pip_with_the_tested_versions(tmp_path):
     """As conda does it: the pip part goes to a file beside environment.yml, and pip runs there."""
-    course = tmp_path / "a course"
-    course.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt", "environment.yml"):
-        shutil.copy(ROOT / name, course)
-    shutil.copytree(ROOT / "nanoserve", course / "nanoserve", ignore=shutil.ignore_patterns("__pycache__"))
+    course = copy_of_the_package(tmp_path)
     environment = yaml.safe_load((course / "environment.yml").read_text())
     (pip_part,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
     (course / "condaenv.requirements.txt").write_text("\n".join(pip_part))
