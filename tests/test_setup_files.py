@@ -323,3 +323,12 @@ def test_the_map_of_days_lists_exactly_the_notebooks_that_exist():
     assert [int(day) for day, _ in rows] == list(range(13, 25))
     for day, notebook in rows:
         assert notebook == "coming" or f"notebooks/day{day}_" in notebook
+
+
+def test_the_readme_names_the_verdicts_in_the_words_of_check():
+    section = README.split("## How a task works\n")[1].split("\n## ")[0]
+    verdicts = re.findall(r"\*\*(.+?)\*\*", section)
+    assert len(verdicts) == 5
+    code = "".join(path.read_text() for path in (ROOT / "nanoserve" / "course").glob("*.py"))
+    for words in verdicts:
+        assert words in code
