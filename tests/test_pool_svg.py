@@ -107,7 +107,12 @@ def check_geometry(svg: str) -> None:
     for place, (text, box) in enumerate(boxes):
         for other, other_box in boxes[place + 1 :]:
             assert not box.meets(other_box), (text.text, other.text)
-    frames = [rect_box(next(group.iter(f"{SVG}rect"))) for group in groups(tree, "block")]
+    blocks = groups(tree, "block")
+    frames = [rect_box(next(group.iter(f"{SVG}rect"))) for group in blocks]
+    inside = {text for group in blocks for text in group.iter(f"{SVG}text")}
+    around = [box for text, box in boxes if text not in inside]
+    around += [rect_box(mark) for strip in groups(tree, "strip") for mark in strip.iter(f"{SVG}rect")]
+    assert not any(frame.meets(box) for frame in frames for box in around)
     assert not any(a.meets(b) for place, a in enumerate(frames) for b in frames[place + 1 :])
 
 
