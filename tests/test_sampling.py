@@ -16,7 +16,7 @@ TIED = st.lists(st.integers(-6, 6).map(lambda n: n / 2), min_size=1, max_size=30
 FREE = st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=30)
 TEMPERATURES = st.floats(0.05, 5)
 TOP_K = st.none() | st.integers(1, 40)
-TOP_P = st.none() | st.floats(0.01, 1.0) | st.sampled_from([0.25, 0.5, 0.75])
+TOP_P = st.none() | st.floats(0.01, 1.0) | st.sampled_from([1e-9, 0.25, 0.5, 0.75])
 
 
 def warped_by_transformers(logits, temperature, top_k, top_p):

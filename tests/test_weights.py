@@ -237,6 +237,12 @@ def test_a_build_that_fails_leaves_no_folder_and_may_be_tried_again(tmp_path, er
     assert [file.name for file in target.iterdir()] == ["whole"]
 
 
+def test_a_folder_takes_its_name_in_one_step(tmp_path):
+    built = []
+    target = build_once(tmp_path / "model", lambda folder: built.append((folder.stat().st_ino, folder.name)))
+    assert built == [(target.stat().st_ino, "model.partial")]  # renamed, not copied file by file
+
+
 def test_the_default_model_is_converted_into_the_cache_that_is_named_and_once(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOSERVE_CACHE", str(tmp_path / "here"))
     converted = []
