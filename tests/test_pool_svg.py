@@ -116,7 +116,7 @@ def check_geometry(svg: str) -> None:
     assert not any(a.meets(b) for place, a in enumerate(frames) for b in frames[place + 1 :])
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(pool_states(), st.booleans(), st.data())
 def test_nothing_is_clipped_and_nothing_overlaps(state, room_for_text, data):
     kinds = st.sampled_from(["take", "append", "free", "error", "fault"])
@@ -170,6 +170,13 @@ def test_each_block_shows_its_owners_letter():
     assert letters == ["block 0", "D", "D", "B", "B", "C"]
 
 
+@pytest.mark.parametrize("num_blocks", [6, 64, 256])
+def test_a_long_error_is_shortened(num_blocks):
+    svg = draw_pool(replace(SIX, num_blocks=num_blocks, step=2))
+    check_geometry(svg)
+    assert svg.count("…</text>") >= 2  # in the caption and in the log
+
+
 def test_a_block_handed_out_twice_shows_both_letters_and_says_so():
     state = PoolState(6, 16, (PoolSequence.of("A", [0, 1], 20, 16), PoolSequence.of("B", [1], 9, 16)), (2, 3, 4, 5))
     block = groups(parse(draw_pool(state)), "block")[1]
@@ -221,8 +228,11 @@ def test_files_have_literal_colours_and_pages_have_both_themes():
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
-def test_every_class_that_is_drawn_has_a_rule(theme):
-    tree = parse(draw_pool(SIX, theme))
+@pytest.mark.parametrize(
+    "state", [SIX, replace(SIX, step=2), replace(SIX, free=(3,)), PoolState(64, 16, SIX.sequences)]
+)
+def test_every_class_that_is_drawn_has_a_rule(state, theme):
+    tree = parse(draw_pool(state, theme))
     rules = set(re.findall(rf"\.pool-{theme} \.(\w+)\{{", tree.find(f"{SVG}style").text))
     shapes = [*tree.iter(f"{SVG}rect"), *tree.iter(f"{SVG}text"), *tree.iter(f"{SVG}path")]
     assert {look for shape in shapes for look in shape.get("class").split()} <= rules
