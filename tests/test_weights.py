@@ -1,10 +1,8 @@
-"""Checkpoints: folders, shards, the hub, and a conversion that happens once and whole or not at all."""
+"""Checkpoints: folders, shards, the hub, and the default model."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import huggingface_hub
 import pytest
@@ -14,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
 from nanoserve import DEFAULT_MODEL, NaiveKVCache, generate, load_model, load_tokenizer, weights
-from nanoserve.weights import build_once, find_checkpoint
+from nanoserve.weights import find_checkpoint
 from tests.conftest import LLAMA3_ROPE
 
 IDS = torch.tensor([[5, 17, 3, 42, 8, 11, 29]])
@@ -122,9 +120,6 @@ def test_a_folder_without_a_checkpoint_says_what_it_lacks(random_pair, tmp_path)
         load_model(tmp_path)
 
 
-# The hub
-
-
 def hub_that(monkeypatch, answer):
     asked = []
 
@@ -167,82 +162,6 @@ def test_without_its_package_and_without_a_network_the_default_model_says_what_t
         find_checkpoint()
 
 
-# Built once, whole or not at all
-
-STAND_IN = """
-import sys, time
-from pathlib import Path
-from nanoserve.weights import build_once
-
-target, log, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-
-def build(folder):
-    with log.open("a") as lines:
-        print("begun", file=lines)
-    (folder / "first").write_text("1")
-    time.sleep(seconds)
-    (folder / "second").write_text("2")
-
-build_once(target, build)
-print(sorted(file.name for file in target.iterdir()))
-"""
-
-
-def start(target, log, seconds):
-    command = [sys.executable, "-c", STAND_IN, str(target), str(log), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-
-def wait_for(file):
-    for _ in range(3000):
-        if file.exists():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{file} never came")
-
-
-def test_processes_that_come_together_build_once_and_all_find_it_whole(tmp_path):
-    target, log = tmp_path / "cache" / "model", tmp_path / "log"
-    processes = [start(target, log, 0.5) for _ in range(3)]
-    assert [process.communicate(timeout=120)[0] for process in processes] == ["['first', 'second']\n"] * 3
-    assert log.read_text() == "begun\n"
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_build_that_is_killed_leaves_nothing_that_looks_finished(tmp_path, how):
-    target, log = tmp_path / "cache" / "model", tmp_path / "log"
-    process = start(target, log, 300)
-    wait_for(target.parent / "model.partial" / "first")
-    waiting = start(target, log, 0)
-    process.send_signal(how)
-    process.communicate(timeout=120)
-    assert waiting.communicate(timeout=120)[0] == "['first', 'second']\n"  # it swept, and built its own
-    assert log.read_text() == "begun\n" * 2
-    assert [folder.name for folder in target.parent.iterdir() if folder.is_dir()] == ["model"]
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_build_that_fails_leaves_no_folder_and_may_be_tried_again(tmp_path, error):
-    target = tmp_path / "model"
-
-    def fail(folder):
-        (folder / "first").write_text("1")
-        raise error("planted")
-
-    with pytest.raises(error, match="planted"):
-        build_once(target, fail)
-    assert not any(path.is_dir() for path in tmp_path.iterdir())
-    assert build_once(target, lambda folder: (folder / "whole").touch()) == target
-    assert build_once(target, fail) == target
-    assert [file.name for file in target.iterdir()] == ["whole"]
-
-
-def test_a_folder_takes_its_name_in_one_step(tmp_path):
-    built = []
-    target = build_once(tmp_path / "model", lambda folder: built.append((folder.stat().st_ino, folder.name)))
-    assert built == [(target.stat().st_ino, "model.partial")]  # renamed, not copied file by file
-
-
 def test_the_default_model_is_converted_into_the_cache_that_is_named_and_once(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOSERVE_CACHE", str(tmp_path / "here"))
     converted = []
@@ -253,9 +172,6 @@ def test_the_default_model_is_converted_into_the_cache_that_is_named_and_once(mo
     assert len(converted) == 1
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
     assert find_checkpoint() == folder  # though the package is gone
-
-
-# The real model
 
 
 def test_the_default_model_is_whole_and_carries_no_trace_of_this_machine(smollm):
@@ -281,6 +197,15 @@ def test_the_default_model_has_transformers_logits_at_every_position(smollm, smo
 def test_the_default_model_knows_what_it_should(smollm, tokenizer):
     answer = generate(smollm, load_tokenizer(DEFAULT_MODEL).encode("The capital of France is"), 1)
     assert tokenizer.decode(answer) == " Paris"
+
+
+def test_the_default_tokenizer_adds_nothing_and_takes_digits_one_by_one(tokenizer):
+    text = " Two  spaces, 2048 blocks,\n\nan emoji 😀 and 你好"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert min(ids) > tokenizer.eos_token_id
+    assert [tokenizer.decode([token_id]) for token_id in tokenizer.encode("2048")] == ["2", "0", "4", "8"]
+    assert tokenizer.encode("a<|im_end|>")[-1] == tokenizer.eos_token_id
 
 
 def test_loading_asks_no_more_of_transformers_than_its_config():
