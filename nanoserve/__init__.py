@@ -14,6 +14,8 @@ _MODULE_OF = {
     "KVPool": "cache",
     "NaiveKVCache": "cache",
     "PagedKVCache": "cache",
+    "gather_by_table": "cache",
+    "write_by_slot": "cache",
     "generate": "generation",
     "generate_stream": "generation",
     "greedy_generate": "generation",
