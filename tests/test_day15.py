@@ -1,6 +1,7 @@
 """Day 15's arrows, read back from their XML: they start and end where the block table says."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -116,7 +117,7 @@ def test_no_arrow_crosses_a_text():
         for arrow in groups(tree, "arrow"):
             path = next(arrow.iter(f"{SVG}path")).get("d")
             points = [tuple(map(float, point)) for point in re.findall(r"([\d.]+) ([\d.]+)", path)]
-            for (x, y), (to_x, to_y) in zip(points, points[1:], strict=False):
+            for (x, y), (to_x, to_y) in pairwise(points):
                 line = Box(min(x, to_x) - 1, min(y, to_y) - 1, max(x, to_x) + 1, max(y, to_y) + 1)
                 assert [words for words, box in texts if line.meets(box)] == [], (p, line)
 
