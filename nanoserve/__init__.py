@@ -20,6 +20,8 @@ _MODULE_OF = {
     "generate_stream": "generation",
     "greedy_generate": "generation",
     "greedy_generate_paged": "generation",
+    "kv_bytes_per_token": "memory",
+    "used_share": "memory",
     "Llama": "model",
     "sample": "sampling",
     "encode_chat": "text",

@@ -88,13 +88,23 @@ class NaiveKVCache(KVCache):
     """Keys and values in one contiguous tensor a layer, grown by concatenation."""
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # layer -> its keys, its values
 
     @property
     def seq_len(self) -> int:
+        """Tokens held."""
         return max((keys.shape[2] for keys, _ in self._held.values()), default=0)
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store this step's keys and values of one layer, and return all that the layer holds, oldest first.
+
+        Args:
+            layer: index of the layer, from 0.
+            k, v: (1, num_kv_heads, T, head_dim), of this step's T tokens.
+
+        Returns:
+            Keys and values, (1, num_kv_heads, tokens held, head_dim) each.
+        """
         keys, values = self._held.get(layer, (None, None))
         self.require_shape(k, v, None if keys is None else (keys.shape[1], keys.shape[3]))
         if keys is not None:
@@ -103,6 +113,7 @@ class NaiveKVCache(KVCache):
         return k, v
 
     def free(self) -> None:
+        """Give the memory back and be empty."""
         self._held = {}
 
 
