@@ -36,6 +36,12 @@ def show_picture(svg: str, words: str, live: Callable[[], Any]) -> None:
         words: what it shows, for a screen reader and wherever a picture cannot be shown.
         live: makes the widget; its drawings are wrapped by `live_html`.
     """
+    show_still(svg, words)
+    show_widget(live)
+
+
+def show_still(svg: str, words: str) -> None:
+    """Display a drawing, in literal colours, for pages without a kernel."""
     still: dict[str, Any] = {"text/plain": words}
     metadata = {}
     try:
@@ -44,6 +50,10 @@ def show_picture(svg: str, words: str, live: Callable[[], Any]) -> None:
     except ImportError:
         pass  # without a renderer the words stand alone
     display(still, metadata=metadata, raw=True)
+
+
+def show_widget(live: Callable[[], Any]) -> None:
+    """Display the widget that `live` makes, where widgets work."""
     try:
         import ipywidgets  # noqa: F401
     except ImportError:
