@@ -1,4 +1,4 @@
-"""Day 15's arrows, read back from their XML: they start and end where the block table says."""
+"""Day 15's arrows, read back from their XML: they start and end where the block table says. And its planted fault."""
 
 import re
 from itertools import pairwise
@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanoserve import BlockAllocator, BlockTable
+from nanoserve.course.exercises.day15.planted import SuspectTable
 from nanoserve.course.png import to_png
 from nanoserve.course.route_view import follow_position
 from nanoserve.course.watch import watch
+from tests.answers import day14
 from tests.test_pool_svg import SVG, Box, groups, parse, rect_box, text_box
 
 
-def scene(num_blocks=8, block_size=4, num_tokens=20, order=(4, 6, 1, 7, 0, 3, 5, 2), others=6):
+def scene(num_blocks=8, block_size=4, num_tokens=20, order=(4, 6, 1, 7, 0, 3, 5, 2), others=6, make=BlockAllocator):
     """A's tokens t0, t1 … in a scattered pool, behind B's."""
-    allocator = BlockAllocator(num_blocks, block_size)
+    allocator = make(num_blocks, block_size)
     allocator.allocate_for(num_blocks * block_size)
     allocator.free_all(order)
     view = watch(allocator)
@@ -98,6 +100,12 @@ def test_in_a_pool_of_any_shape_too(data):
     check_route(scene(num_blocks, block_size, num_tokens, order, others=0), data.draw(st.integers(0, num_tokens - 1)))
 
 
+@pytest.mark.parametrize("answer", [right.answer for right in day14.RIGHT if right.task == "14.4"])
+def test_over_an_allocator_that_a_learner_wrote(answer):
+    for p in (0, 17, 19):
+        check_route(scene(make=answer), p)
+
+
 @pytest.mark.parametrize(("num_blocks", "block_size"), [(8, 4), (3, 16), (20, 1), (10, 7)])
 @pytest.mark.parametrize("theme", ["light", "dark", "auto"])
 def test_no_text_leaves_the_page_or_lies_over_another(num_blocks, block_size, theme):
@@ -150,6 +158,30 @@ def test_the_route_stays_as_it_was_when_the_sequence_goes():
 def test_a_position_outside_the_sequence_is_the_tables_own_error():
     with pytest.raises(IndexError, match="position 20 is outside a sequence of 20 tokens"):
         follow_position(scene(), "A", 20)
+
+
+@pytest.mark.parametrize(("block_size", "steps"), [(4, [6, 4]), (1, [6, 1]), (4, [5, 1, 6])])
+def test_the_picture_shows_what_the_planted_table_does_wrong(block_size, steps):
+    allocator = BlockAllocator(12, block_size)
+    view = watch(allocator)
+    suspect = SuspectTable(allocator)
+    view.follow("A", suspect)
+    for step in steps:
+        suspect.append(step)
+    lost = suspect.num_tokens - len(suspect.block_ids) * block_size
+    assert lost > 0
+    assert [event.kind for event in view.events[:-1]] == ["take", "append"][: len(steps) - 1]
+    assert view.events[-1].kind == "fault"
+    assert f"; {lost} token{'s' if lost > 1 else ''} of A without a slot" in view.events[-1].text
+
+
+@pytest.mark.parametrize("prompt", range(1, 9))
+def test_the_planted_table_is_right_for_a_prompt_and_then_token_by_token(prompt):
+    table, suspect = BlockTable(BlockAllocator(8, 4)), SuspectTable(BlockAllocator(8, 4))
+    for step in (prompt, *[1] * 20):
+        suspect.append(step)
+        table.append(step)
+        assert (suspect.block_ids, suspect.num_tokens) == (table.block_ids, table.num_tokens)
 
 
 def test_the_slider_moves_the_arrows(monkeypatch):

@@ -177,22 +177,29 @@ class Watch:
             freed = [block.block_id for block in before]
             self._record("free", label, f"{label} frees {name_blocks(freed)}", tells_next=bool(freed))
         else:
-            self._record(*self._growth(label, before, tokens))
+            self._record(*self._growth(label, before, table.num_tokens, tokens))
         return result
 
-    def _growth(self, label: str, before: list[HeldBlock], tokens: Sequence[str]) -> tuple[str, str, str]:
-        """What an append did, as an event: its slot if it was one token, and the blocks that it took."""
+    def _growth(
+        self, label: str, before: list[HeldBlock], num_tokens: int, tokens: Sequence[str]
+    ) -> tuple[str, str, str]:
+        """What an append did, as an event: its slot if it was one token, and the blocks that it took.
+
+        It is a fault when the table then counts more tokens than its blocks can hold.
+        """
         now = self._ledger.of(label)
         had, has = (sum(block.filled or 0 for block in blocks) for blocks in (before, now))
         grown = [block.block_id for block in now[len(before) :]]
-        text = f"{label} appends {plural(has - had, 'token')}"
-        if has - had == 1:
+        text = f"{label} appends {plural(num_tokens - had, 'token')}"
+        if num_tokens - had == 1 == has - had:
             entry, offset = divmod(has - 1, self._ledger.block_size)
             token = f" “{show_token(tokens[has - 1])}”" if has <= len(tokens) else ""
             text = f"{label} appends{token} in slot {now[entry].block_id * self._ledger.block_size + offset}"
         if grown:
-            return "take", label, f"{text}, grows into {name_blocks(grown)}"
-        return "append", label, text
+            text += f", grows into {name_blocks(grown)}"
+        if has < num_tokens:
+            return "fault", label, f"{text}; {plural(num_tokens - has, 'token')} of {label} without a slot"
+        return "take" if grown else "append", label, text
 
     def _read_table(self, label: str, table: Any, tokens: Sequence[str]) -> None:
         sequence = PoolSequence.of(label, table.block_ids, table.num_tokens, self._ledger.block_size, tokens)
