@@ -9,6 +9,7 @@ from pathlib import Path
 
 from block_allocator import block_allocator
 from block_table import block_table
+from memory_wall import memory_wall
 from paged_free_reuse import paged_free_reuse
 
 from nanoserve import BlockAllocator, BlockTable
@@ -45,7 +46,8 @@ def pool_view() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "pool_view": pool_view,
     "block-allocator": block_allocator,
-    "block-table": lambda: block_table().svg(theme="light"),
+    "block-table": block_table,
+    "memory-wall": memory_wall,
     "paged-free-reuse": paged_free_reuse,
 }
 

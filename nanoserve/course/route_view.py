@@ -1,10 +1,8 @@
 """A position followed to its slot, in a notebook: a picture that always shows, and in a live one a slider over it."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nanoserve.course.png import to_png
 from nanoserve.course.pool_view import live_html, show_picture
 from nanoserve.course.route_svg import Route, describe_route, draw_route
 
@@ -35,11 +33,6 @@ class RouteView:
     def svg(self, position: int | None = None, theme: str = "auto") -> str:
         """The drawing for a position, or for the one that was asked for."""
         return draw_route(self._state, self._routes[self.position if position is None else position], theme)
-
-    def save(self, path: str | Path, theme: str = "light", scale: float = 2) -> None:
-        """Write the picture as SVG or PNG, whichever the path ends in."""
-        svg, path = self.svg(theme=theme), Path(path)
-        path.write_bytes(to_png(svg, scale) if path.suffix == ".png" else svg.encode())
 
     def _ipython_display_(self) -> None:
         words = describe_route(self._state, self._routes[self.position])
