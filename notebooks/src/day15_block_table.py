@@ -153,7 +153,7 @@ for _ in sentence:
     table.append()
 
 print(f"{table.num_tokens} tokens in blocks {table.block_ids}")
-print(f"position 17 lies in slot {table.slot(17)}", "" if guess is None else f"and you guessed {guess}")
+print(f"position 17 lies in slot {table.slot(17)}; you guessed {'nothing' if guess is None else guess}")
 view
 
 # %% [markdown]
@@ -172,6 +172,7 @@ follow_position(view, "A", 17)
 # wrong ones, go to your tables and to the reference's. What each returns or raises must be the same.
 
 # %%
+rng = random.Random(15)
 
 
 def outcome(table, method, *arguments):
@@ -181,7 +182,6 @@ def outcome(table, method, *arguments):
         return type(error).__name__
 
 
-rng = random.Random(15)
 pools = scattered_pool(16, 4), scattered_pool(16, 4)
 mine = [BlockTable(pools[0]) for _ in range(3)]
 reference = [nanoserve.BlockTable(pools[1]) for _ in range(3)]
@@ -243,48 +243,48 @@ print(f"\n{len(ours)} tokens, each equal to transformers', in blocks {cache.tabl
 # %% [markdown]
 # ## Measure
 #
-# What does growing by need save? On the left, one sequence grows from nothing to 200 tokens: what it uses, what
-# your table has taken for it, and what a reservation for its longest possible text would hold from the start. On
-# the right, 400 requests of random lengths: the share of their memory that stays empty, for blocks of each size.
+# What does growing by need save? First one sequence, from nothing to 200 tokens. Then 400 requests of random lengths:
+# the share of the memory held that stays empty, for blocks of each size, and for an engine that reserves the longest
+# possible text, 1,024 tokens, for each.
+
+# %%
+grown, staircase = BlockTable(BlockAllocator(num_blocks=16, block_size=16)), []
+for _ in range(201):
+    staircase.append(len(grown.block_ids) * 16)  # slots taken for 0, 1, 2 … tokens
+    grown.append()
+
+
+def slots_taken(length, block_size):
+    table = BlockTable(BlockAllocator(1024 // block_size, block_size))
+    table.append(length)
+    return len(table.block_ids) * block_size
+
+
+rng = random.Random(15)
+lengths = [min(1024, 1 + int(rng.expovariate(1 / 150))) for _ in range(400)]
+sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+empty = [100 * (1 - sum(lengths) / sum(slots_taken(length, size) for length in lengths)) for size in sizes]
+reserved = 100 * (1 - sum(lengths) / (1024 * len(lengths)))
+print("empty, by block size:", ", ".join(f"{size}: {share:.1f}%" for size, share in zip(sizes, empty, strict=True)))
+print(f"empty, with 1,024 reserved for each: {reserved:.1f}%")
 
 # %%
 import matplotlib.pyplot as plt
 
-
-def allocated(lengths, block_size):
-    """The slots that your table takes for a sequence of each of these lengths."""
-    pool, taken = BlockAllocator(1024 // block_size, block_size), []
-    for length in lengths:
-        table = BlockTable(pool)
-        table.append(length)
-        taken.append(len(table.block_ids) * block_size)
-        table.free()
-    return taken
-
-
-growing = range(201)
-rng = random.Random(15)
-requests = [min(1024, 1 + int(rng.expovariate(1 / 150))) for _ in range(400)]
-sizes = [2**power for power in range(9)]
-waste = [100 * (1 - sum(requests) / sum(allocated(requests, size))) for size in sizes]
-reserved = 100 * (1 - sum(requests) / (1024 * len(requests)))
-print("empty, by block size:", ", ".join(f"{size}: {share:.1f}%" for size, share in zip(sizes, waste, strict=True)))
-print(f"empty, with 1,024 reserved for each: {reserved:.1f}%")
-
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.3), layout="constrained")
-left.axhline(256, color="#7f8895", linestyle="--", linewidth=1, label="reserved: 256")
-left.step(growing, allocated(growing, 16), color="#0072b2", label="allocated (your table)")
-left.plot(growing, growing, color="#d55e00", label="used")
+left.axhline(256, color="#7f8895", linestyle="--", linewidth=1, label="reserved for 256")
+left.step(range(201), staircase, where="mid", color="#0072b2", label="allocated (your table)")
+left.plot(range(201), range(201), color="#d55e00", label="used")
 left.set(xlabel="tokens in the sequence", ylabel="slots", xlim=(0, 200), ylim=(0, 280))
-right.axhline(reserved, color="#7f8895", linestyle="--", linewidth=1, label="reserved: 1,024 each")
-right.plot(sizes, waste, color="#0072b2", marker="o", label="allocated (your table)")
+left.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.9))
+right.axhline(reserved, color="#7f8895", linestyle="--", linewidth=1, label="reserved for 1,024")
+right.plot(sizes, empty, color="#0072b2", marker="o", label="allocated (your table)")
 right.set_xscale("log", base=2)
-right.set(xlabel="block size (tokens)", ylabel="empty slots (% of memory held)", xticks=sizes, ylim=(0, 100))
-right.set_xticklabels(sizes)
+right.set(xlabel="block size (tokens)", ylabel="empty slots (% of those held)", ylim=(0, 100))
+right.set_xticks(sizes, sizes)
+right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.83))
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
-left.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.9))
-right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.85))
 plt.show()
 
 # %% [markdown]
@@ -295,8 +295,8 @@ plt.show()
 # ## Break
 #
 # This table has a fault. Here it takes a prompt of 6 tokens, then one token after the other, and all is well:
-# every token has a slot. Change the steps, or the block size, until some token has none. The line that is
-# printed, and the tokens in the picture, give it away.
+# every token has a slot. Change the steps, or the block size, until some token has none: the printed line and the
+# picture's log will say so.
 
 # %%
 from nanoserve.course.exercises.day15.planted import SuspectTable
