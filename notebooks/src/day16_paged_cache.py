@@ -38,12 +38,14 @@ from nanoserve import BlockTable, KVPool, NaiveKVCache, load_model, load_tokeniz
 from nanoserve.cache import KVCache
 
 model, tokenizer = load_model(), load_tokenizer()
-words = "Attention asks for one tensor, oldest token first, and the tokens lie in four places."
+words = "Attention asks for one tensor, oldest token first, and the tokens lie in three places."
 tokens = [tokenizer.decode(token) for token in tokenizer.encode(words)]
 
 example = KVPool(num_layers=30, num_blocks=8, block_size=6, num_kv_heads=3, head_dim=64)
-example.allocator.free_all(example.allocator.allocate_for(48)[::3])  # some blocks are others'
 picture = watch(example)
+with picture.sequence("B"):
+    taken = example.allocator.allocate_for(48)
+    example.allocator.free_all(taken[::3])
 table = BlockTable(example.allocator)
 picture.follow("A", table, tokens)
 table.append(len(tokens))
@@ -125,6 +127,7 @@ guess = None  # a number of blocks
 # A model asks its cache for two things only: where the step's tokens stand, and attention over all that it holds.
 # So this loop serves any cache, and yours is one:
 
+
 # %%
 def greedy(prompt, cache, num_new):
     """The likeliest next token and the logits that it was chosen by, again and again."""
@@ -145,24 +148,24 @@ from nanoserve.course.live import live
 
 pool = KVPool.for_model(model, num_blocks=8, block_size=8)
 view = watch(pool)
-prompts = {"A": tokenizer.encode("The sea is"), "B": tokenizer.encode("Once upon a time")}
-caches = {label: PagedKVCache(pool) for label in prompts}
-texts = {label: [tokenizer.decode(token) for token in prompt] for label, prompt in prompts.items()}
-runs = {label: greedy(prompt, caches[label], 33 - len(prompt)) for label, prompt in prompts.items()}
-for label, cache in caches.items():
-    view.follow(label, cache.table, texts[label])
+texts, caches, runs = {}, {}, {}
+for label, prompt in {"A": "The sea is a", "B": "Once upon a time"}.items():
+    ids = tokenizer.encode(prompt)
+    texts[label] = [tokenizer.decode(token) for token in ids]
+    caches[label] = PagedKVCache(pool)
+    runs[label] = greedy(ids, caches[label], 29)
+    view.follow(label, caches[label].table, texts[label])
 
 with live(view):
-    for _ in range(28):
+    for _ in range(29):
         for label, run in runs.items():
-            for token, _ in run:
-                texts[label].append(tokenizer.decode(token))
-                break
+            token, _ = next(run)
+            texts[label].append(tokenizer.decode(token))
 
 # %%
 for label, cache in caches.items():
     print(f"{label}  {cache.seq_len} tokens in blocks {cache.table.block_ids}:  {''.join(texts[label])!r}")
-print(f"{pool.allocator.num_used} blocks in use", f"and you guessed {guess}" if guess is not None else "(no guess)")
+print(f"{pool.allocator.num_used} blocks in use;", "you made no guess" if guess is None else f"you guessed {guess}")
 
 # %% [markdown]
 # Four blocks a text, whatever the number of layers: the ids are shared by all 30, and by keys and values. Each block
@@ -172,6 +175,7 @@ print(f"{pool.allocator.num_used} blocks in use", f"and you guessed {guess}" if 
 #
 # First against the contiguous cache of Day 13. This cache is two caches: both store every step of every layer, and
 # what they hand back must be the same, byte for byte, before the model may go on.
+
 
 # %%
 def same_bytes(a, b):
@@ -184,7 +188,9 @@ class Both(KVCache):
     def __init__(self, paged, contiguous):
         self.paged, self.contiguous, self.compared = paged, contiguous, 0
 
-    seq_len = property(lambda self: self.paged.seq_len)
+    @property
+    def seq_len(self):
+        return self.paged.seq_len
 
     def append(self, layer, k, v):
         ours, theirs = self.paged.append(layer, k, v), self.contiguous.append(layer, k, v)
@@ -196,21 +202,20 @@ class Both(KVCache):
 
 prompt = tokenizer.encode("A paged cache keeps the keys and values of a text in blocks, and")
 both = Both(PagedKVCache(KVPool.for_model(model, num_blocks=5)), NaiveKVCache())
-steps = sum(1 for _ in greedy(prompt, both, 48))
-print(f"{steps} steps through {model.config.num_hidden_layers} layers: {both.compared:,} bytes, and no difference")
+ours, logits = zip(*greedy(prompt, both, 48), strict=True)
+print(f"{len(ours)} steps through {model.config.num_hidden_layers} layers: {both.compared:,} bytes, and no difference")
 
 # %% [markdown]
-# Then what comes of it: the logits of every step over either cache, and the text. The judge of the text is Hugging
-# Face transformers, with a cache of its own.
+# Then what came of it. The model saw your tensors there; now it runs once more over the contiguous cache alone, and
+# the logits of every step must be the same. The judge of the text is Hugging Face transformers, with a cache of its
+# own.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
 
-cache = PagedKVCache(KVPool.for_model(model, num_blocks=5))
-ours, logits = zip(*greedy(prompt, cache, 48), strict=True)
-contiguous, expected = zip(*greedy(prompt, NaiveKVCache(), 48), strict=True)
+_, expected = zip(*greedy(prompt, NaiveKVCache(), 48), strict=True)
 assert all(same_bytes(a, b) for a, b in zip(logits, expected, strict=True))
-assert list(ours) == list(contiguous) == transformers_tokens(prompt, max_new_tokens=48)
+assert list(ours) == transformers_tokens(prompt, max_new_tokens=48)
 
 print(tokenizer.decode(prompt) + tokenizer.decode(ours))
 print(f"\n{len(logits)} x {len(logits[0]):,} logits, each the same; {len(ours)} tokens, each equal to transformers'")
@@ -221,6 +226,7 @@ print(f"\n{len(logits)} x {len(logits[0]):,} logits, each the same; {len(ours)} 
 # None of this is free. Attention wants its keys in one piece, so **the gather copies the whole history, in every
 # layer, at every step**, and the copy is thrown away as soon as attention has read it. Count it: what does one step
 # store, and what does it copy?
+
 
 # %%
 class Counted(PagedKVCache):
@@ -249,7 +255,8 @@ for _ in history:
 for held, one, all_of_it in zip(history, stored, copied, strict=True):
     if held in (128, 1024, 2048):
         print(f"{held:5} tokens held: one step stores {one:,} bytes and copies {all_of_it:>10,}, {all_of_it // one}x")
-print(f"from the first token to the 2,048th: {2048 * one / 1e6:.0f} MB stored, {one * 2048 * 2049 / 2 / 1e9:.0f} GB copied")
+all_stored, all_copied = 2048 * one, one * 2048 * 2049 // 2  # 1 + 2 + … + 2048 tokens
+print(f"from the first token to the 2,048th: {all_stored / 1e6:.0f} MB stored, {all_copied / 1e9:.0f} GB copied")
 
 # %% [markdown]
 # One token in, the whole history out, and again at the next one: the sum grows with the square of the text. What
@@ -257,28 +264,31 @@ print(f"from the first token to the 2,048th: {2048 * one / 1e6:.0f} MB stored, {
 # before it:
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 
-from nanoserve.course.timing import arrivals, first_and_step
+from nanoserve.course.timing import arrivals
 
 
 def milliseconds(call):
-    """The median of 40 calls."""
-    return 1000 * first_and_step(arrivals(call() for _ in range(41)))[1]
+    """The fastest of 30 calls."""
+    return 1000 * min(later - earlier for earlier, later in pairwise(arrivals(call() for _ in range(31))))
 
 
 def attention(keys, values):
     return F.scaled_dot_product_attention(q, keys, values, enable_gqa=True)
 
 
-memory_k, memory_v = torch.randn(2, 512, 16, 3, 64)  # 512 blocks of 16, one layer
+memory = torch.randn(2, 512, 16, 3, 64)  # keys and values of one layer: 512 blocks of 16
 q, shuffled = torch.randn(1, 9, 1, 64), torch.randperm(512)
 lengths, in_one_piece, gathered = range(512, 8193, 512), [], []
 for n in lengths:
     ids = shuffled[: n // 16]
-    keys, values = (gather_by_table(memory, ids, n).contiguous() for memory in (memory_k, memory_v))
-    in_one_piece.append(milliseconds(lambda keys=keys, values=values: attention(keys, values)))
-    gathered.append(milliseconds(lambda n=n, ids=ids: attention(*(gather_by_table(m, ids, n) for m in (memory_k, memory_v)))))
+    pieces = [gather_by_table(part, ids, n).contiguous() for part in memory]
+    in_one_piece.append(milliseconds(partial(attention, *pieces)))
+    gathered.append(milliseconds(lambda n=n, ids=ids: attention(*(gather_by_table(part, ids, n) for part in memory))))
 print(f"at {n:,} tokens: {in_one_piece[-1]:.2f} ms in one piece, {gathered[-1]:.2f} ms with the gather")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
@@ -308,7 +318,9 @@ from nanoserve.course.exercises.day16.planted import SuspectCache
 
 
 def zeroed(pool):
-    pool.k.zero_(), pool.v.zero_()  # so that a slot that nobody wrote holds the same on every machine
+    """A slot that nobody wrote holds the same on every machine."""
+    pool.k.zero_()
+    pool.v.zero_()
     return pool
 
 
