@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
+from nanoserve.course.exercises.day17.raised import first_line
 from nanoserve.course.probe import Probe
 
 _DRAWS = 1500
@@ -19,7 +20,7 @@ def temperature_0_is_the_likeliest(probe: Probe) -> None:
     try:
         came = _call(probe, row, 0.0)
     except (RuntimeError, ZeroDivisionError) as error:
-        probe.fail("2", f"{type(error).__name__}: {str(error).splitlines()[0]}", slip)
+        probe.fail("2", first_line(error), slip)
     if isinstance(came, torch.Tensor):
         probe.fail("2, a Python int", f"{came!r}", "a-tensor")
     probe.equal(came, 2, slip, {"value-for-index": 7.0})
@@ -71,7 +72,7 @@ def half_precision_is_no_matter(probe: Probe) -> None:
     try:
         came = _call(probe, row, 1e-4)
     except RuntimeError as error:
-        probe.fail("1", f"RuntimeError: {str(error).splitlines()[0]}", "half-precision")
+        probe.fail("1", first_line(error), "half-precision")
     probe.equal(came, 1, "half-precision")
 
 
@@ -98,7 +99,7 @@ def _draw(probe: Probe, times: int, row: torch.Tensor, *settings: object, seed: 
     try:
         return [int(probe.subject(row, *settings, generator)) for _ in range(times)]
     except RuntimeError as error:
-        probe.fail("a token id", f"RuntimeError: {str(error).splitlines()[0]}", "no-probabilities")
+        probe.fail("a token id", first_line(error), "no-probabilities")
 
 
 def _follow(
