@@ -26,7 +26,7 @@ def reservations(
     max_len: int,
     share: Callable[[Sequence[int], int], float],
     bytes_per_token: int,
-    shown: int = 6,
+    shown: int = 5,
 ) -> "ReservationView":
     """A day's requests in reservations of `max_len` tokens: a picture, and in a live notebook a slider over `max_len`.
 

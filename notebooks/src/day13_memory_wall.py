@@ -42,7 +42,8 @@ from matplotlib.colors import ListedColormap
 
 token, step = np.meshgrid(range(1, 9), range(1, 9))
 figure, panels = plt.subplots(1, 2, figsize=(7, 2.8), sharey=True, layout="constrained")
-for axes, name, computed in zip(panels, ("without a cache", "with a cache"), (token <= step, token == step)):
+kinds = {"without a cache": token <= step, "with a cache": token == step}
+for axes, (name, computed) in zip(panels, kinds.items(), strict=True):
     cells = np.where(token > step, 0, np.where(computed, 2, 1))
     colours = ListedColormap(["#ffffff", "#56b4e9", "#d55e00"])
     axes.pcolormesh(token, step, cells, cmap=colours, vmin=0, vmax=2, edgecolors="white", linewidth=2)
@@ -87,10 +88,13 @@ guess = None  # for example 1000
 # </details>
 
 # %%
+from collections.abc import Sequence
+
 import torch
 
 import nanoserve
 from nanoserve import KVCache
+from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, SMOLLM2_135M
 
 # %% task="13.1"
 
@@ -114,8 +118,6 @@ from nanoserve import KVCache
 # Two models, as their publishers describe them:
 
 # %%
-from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, SMOLLM2_135M
-
 for name, config in (("SmolLM2-135M", SMOLLM2_135M), ("Llama-3.2-1B", LLAMA_3_2_1B)):
     cost = kv_bytes_per_token(config, torch.bfloat16)
     longest = config.max_position_embeddings
@@ -137,9 +139,6 @@ for name, config in (("SmolLM2-135M", SMOLLM2_135M), ("Llama-3.2-1B", LLAMA_3_2_
 #
 # </details>
 
-# %%
-from collections.abc import Sequence
-
 # %% task="13.3"
 
 # %% [markdown]
@@ -154,7 +153,7 @@ print(f"{at_once} requests at once; you guessed {guess}" if guess is not None el
 
 # %% [markdown]
 # Real texts are short: 400 requests of a day are drawn at random, most of them a few hundred tokens long. At full
-# scale nothing would be visible of them, so let each reserve just 2,048. These are the first six, to scale; the
+# scale nothing would be visible of them, so let each reserve just 2,048. These are the first five, to scale; the
 # blue share is your `used_share` of all of them. Then move the slider towards what the model could read.
 
 # %%
@@ -174,16 +173,16 @@ reservations(lengths, 2048, used_share, cost)
 # has grown. The last bar is the paper's own system, and it is where this course goes.
 #
 # An outlook, then: the **same memory**, cut into blocks of 16 tokens that are handed out as they are needed. That
-# is tomorrow's work, done here by the engine. How many of the day's requests fit in the room of those six?
+# is tomorrow's work, done here by the engine. How many of the day's requests fit in the room of those five?
 
 # %%
-allocator = nanoserve.BlockAllocator(num_blocks=6 * 2048 // 16, block_size=16)
+allocator = nanoserve.BlockAllocator(num_blocks=5 * 2048 // 16, block_size=16)
 outlook = watch(allocator)
-for served, length in enumerate(lengths):
-    if -(-length // 16) > allocator.num_free:
-        break
-    allocator.allocate_for(length)
-print(f"6 requests with reservations; {served} in blocks, until the next one finds no room")
+served = 0
+while lengths[served] <= 16 * allocator.num_free:
+    allocator.allocate_for(lengths[served])
+    served += 1
+print(f"5 requests in reservations; {served} in blocks, until the next one finds no room")
 outlook
 
 # %% [markdown]
@@ -244,7 +243,7 @@ print(f"\n{len(theirs)} tokens, each equal to transformers'")
 # ## Measure
 #
 # What does the cache buy? `recomputed` throws it away after each token and feeds in the whole text again. Both
-# begin with the same prompt of 64 tokens. Before you run it: the time **per token so far** starts alike for both.
+# begin with the same prompt of 32 tokens. Before you run it: the time **per token so far** starts alike for both.
 # Where does each curve go?
 
 # %% tags=["nbval-ignore-output"]
@@ -259,13 +258,13 @@ def recomputed(prompt, num_new):
 
 
 long_text = tokenizer("Memory is the wall that every engine runs into, sooner or later. " * 40)["input_ids"]
-list(cached(long_text[:64], 2))  # a first run warms up
-curves = {run: arrivals(run(long_text[:64], 24)) for run in (recomputed, cached)}
+list(cached(long_text[:32], 2))  # a first run warms up
+curves = {run: arrivals(run(long_text[:32], 32)) for run in (recomputed, cached)}
 
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for run, colour in ((recomputed, "#d55e00"), (cached, "#0072b2")):
-    axes.plot(range(1, 25), [1000 * s for s in seconds_per_item(curves[run])], color=colour, label=run.__name__)
-axes.set(xlabel="tokens generated", ylabel="milliseconds per token, so far", ylim=0, xlim=(1, 24))
+    axes.plot(range(1, 33), [1000 * s for s in seconds_per_item(curves[run])], color=colour, label=run.__name__)
+axes.set(xlabel="tokens generated", ylabel="milliseconds per token, so far", ylim=0, xlim=(1, 32))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
@@ -282,8 +281,8 @@ prompt_lengths = (16, 64, 128, 256, 384)
 timed = [first_and_step(arrivals(cached(long_text[:length], 8))) for length in prompt_lengths]
 
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-for times, colour, label in zip(zip(*timed), ("#d55e00", "#0072b2"), ("the first token", "each token after it")):
-    axes.plot(prompt_lengths, [1000 * s for s in times], "o-", color=colour, label=label)
+for place, colour, label in ((0, "#d55e00", "the first token"), (1, "#0072b2", "each token after it")):
+    axes.plot(prompt_lengths, [1000 * times[place] for times in timed], "o-", color=colour, label=label)
 axes.set(xlabel="prompt length, tokens", ylabel="milliseconds to …", ylim=0, xlim=(0, 400))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
@@ -374,8 +373,8 @@ print("no suspicion yet" if factor is None else f"you suspect {factor} times: {w
 #
 # <details><summary><b>A model with twice the layers and half the KV heads: what does a token cost?</b></summary>
 #
-# The same. Bytes per token are 2 × layers × KV heads × head width × bytes a number; the number of query heads,
-# the hidden size and the vocabulary are not among them.
+# The same. It is `2 * layers * KV heads * head width * bytes a number`; query heads, hidden size and vocabulary are
+# not among the factors.
 #
 # </details>
 #
