@@ -9,6 +9,7 @@ from pathlib import Path
 
 from block_allocator import block_allocator
 from block_table import block_table
+from gather import gather
 from memory_wall import memory_wall
 from paged_free_reuse import paged_free_reuse
 
@@ -47,6 +48,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pool_view": pool_view,
     "block-allocator": block_allocator,
     "block-table": block_table,
+    "gather": gather,
     "memory-wall": memory_wall,
     "paged-free-reuse": paged_free_reuse,
 }
