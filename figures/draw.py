@@ -1,18 +1,27 @@
 """Draws the pictures of the course, as SVG and as PNG beside this file: `python figures/draw.py`.
 
-Each picture is what the pool view shows of real calls to the engine; the same calls give the same bytes.
+Each picture comes from real calls to the engine, drawn as the notebooks draw them; the same calls give the same bytes.
+They are in light colours on paper of their own, and so they can be read on a dark page too.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
+from block_allocator import block_allocator
+from block_table import block_table
+from gather import gather
+from memory_wall import memory_wall
+from paged_free_reuse import paged_free_reuse
+
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.watch import Watch, watch
+from nanoserve.course.png import to_png
+from nanoserve.course.pool_svg import draw_pool
+from nanoserve.course.watch import watch
 
 HERE = Path(__file__).resolve().parent
 
 
-def pool_view() -> Watch:
+def pool_view() -> str:
     """Three sequences share a pool; a fourth one has come and gone, and B grows into a block that it left."""
     allocator = BlockAllocator(num_blocks=8, block_size=4)
     view = watch(allocator)
@@ -31,18 +40,26 @@ def pool_view() -> Watch:
     tables["D"].free()
     for label in "CBBBB":
         tables[label].append()
-    return view
+    return draw_pool(view.state(), "light")
 
 
-FIGURES: dict[str, Callable[[], Watch]] = {"pool_view": pool_view}
+# A file's name -> what draws it, as an SVG whose colours are literal.
+FIGURES: dict[str, Callable[[], str]] = {
+    "pool_view": pool_view,
+    "block-allocator": block_allocator,
+    "block-table": block_table,
+    "gather": gather,
+    "memory-wall": memory_wall,
+    "paged-free-reuse": paged_free_reuse,
+}
 
 
 def main() -> None:
     """Draw every picture."""
     for name, draw in FIGURES.items():
-        view = draw()
-        for kind in ("svg", "png"):
-            view.save(HERE / f"{name}.{kind}")
+        svg = draw()
+        (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+        (HERE / f"{name}.png").write_bytes(to_png(svg))
         print(f"figures/{name}.svg and .png")
 
 

@@ -67,26 +67,53 @@ class KVCache:
             q, keys, values, attn_mask=mask, is_causal=1 < num_new == num_held, enable_gqa=True
         )
 
+    @staticmethod
+    def require_shape(k: torch.Tensor, v: torch.Tensor, heads: tuple[int, ...] | None = None) -> None:
+        """Raise a ValueError unless both are (1, num_kv_heads, T, head_dim).
+
+        Args:
+            k, v: what `append` was given.
+            heads: the (num_kv_heads, head_dim) that they must have, where these are known.
+        """
+        if k.ndim != 4 or k.shape[0] != 1 or v.shape != k.shape:
+            raise ValueError(
+                f"a cache holds one sequence: k and v must both be (1, num_kv_heads, T, head_dim), "
+                f"got {tuple(k.shape)} and {tuple(v.shape)}"
+            )
+        if heads is not None and (k.shape[1], k.shape[3]) != heads:
+            raise ValueError(f"this cache holds {heads[0]} KV heads of {heads[1]}, got {k.shape[1]} of {k.shape[3]}")
+
 
 class NaiveKVCache(KVCache):
     """Keys and values in one contiguous tensor a layer, grown by concatenation."""
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._held: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # layer -> its keys, its values
 
     @property
     def seq_len(self) -> int:
+        """Tokens held."""
         return max((keys.shape[2] for keys, _ in self._held.values()), default=0)
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store this step's keys and values of one layer, and return all that the layer holds, oldest first.
+
+        Args:
+            layer: index of the layer, from 0.
+            k, v: (1, num_kv_heads, T, head_dim), of this step's T tokens.
+
+        Returns:
+            Keys and values, (1, num_kv_heads, tokens held, head_dim) each.
+        """
         keys, values = self._held.get(layer, (None, None))
-        _require_shape(k, v, None if keys is None else (keys.shape[1], keys.shape[3]))
+        self.require_shape(k, v, None if keys is None else (keys.shape[1], keys.shape[3]))
         if keys is not None:
             k, v = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
         self._held[layer] = k, v
         return k, v
 
     def free(self) -> None:
+        """Give the memory back and be empty."""
         self._held = {}
 
 
@@ -138,22 +165,53 @@ class KVPool:
         return cls(*sizes, dtype=model.dtype, device=model.device, allocator=allocator)
 
 
+def write_by_slot(memory: torch.Tensor, slots: torch.Tensor, new: torch.Tensor) -> None:
+    """Put the keys, or the values, of a step's tokens into their slots.
+
+    Args:
+        memory: (num_blocks, block_size, num_kv_heads, head_dim), one layer of a pool's `k` or `v`; changed in place.
+        slots: (T,), the flat slot `block_id * block_size + offset` of each token, in any order and all different.
+        new: (1, num_kv_heads, T, head_dim).
+    """
+    flat = memory.view(-1, *memory.shape[2:])  # (num_blocks * block_size, num_kv_heads, head_dim)
+    flat.index_copy_(0, slots, new[0].transpose(0, 1))  # (T, num_kv_heads, head_dim) goes in
+
+
+def gather_by_table(memory: torch.Tensor, block_ids: torch.Tensor, num_tokens: int) -> torch.Tensor:
+    """Copy a sequence out of its scattered blocks, oldest token first.
+
+    Args:
+        memory: (num_blocks, block_size, num_kv_heads, head_dim), one layer of a pool's `k` or `v`.
+        block_ids: (blocks of the sequence,), its block table.
+        num_tokens: tokens that the sequence holds; what lies behind them in its last block is not its own.
+
+    Returns:
+        (1, num_kv_heads, num_tokens, head_dim), memory of its own that no later write changes.
+    """
+    pages = memory.view(len(memory), -1).index_select(0, block_ids)  # whole blocks: one long copy each
+    held = pages.view(-1, *memory.shape[2:])[:num_tokens]  # (num_tokens, num_kv_heads, head_dim)
+    return held.transpose(0, 1).unsqueeze(0)
+
+
 class PagedKVCache(KVCache):
     """One sequence's view of a pool that several may share: writes by slot, reads through its block table."""
 
     def __init__(self, pool: KVPool) -> None:
         self.pool = pool
-        self.table = BlockTable(pool.allocator)
-        self._layer_len = [0] * len(pool.k)
-        self._step: tuple[int, int] | None = None
+        self.table = BlockTable(pool.allocator)  # one for all layers: a block id names a place in each
+        self._layer_len = [0] * len(pool.k)  # tokens that each layer holds
+        self._step: tuple[int, int] | None = None  # the positions that the index tensors are of
 
     @property
     def seq_len(self) -> int:
         return self.table.num_tokens
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `KVCache.append`; a growth that the pool cannot hold raises `KVCacheExhausted` and changes nothing."""
-        _require_shape(k, v, tuple(self.pool.k.shape[3:]))
+        """Store this step's keys and values of one layer, and return all that it holds: see `KVCache.append`.
+
+        A growth that the pool cannot hold raises `KVCacheExhausted` and changes nothing.
+        """
+        self.require_shape(k, v, tuple(self.pool.k.shape[3:]))
         start = self._layer_len[layer]
         end = start + k.shape[2]
         if end > self.seq_len:  # the step's first layer takes the blocks for all of them
@@ -163,34 +221,13 @@ class PagedKVCache(KVCache):
             self._slots = torch.tensor([self.table.slot(p) for p in range(start, end)], dtype=torch.long, device=device)
             self._blocks = torch.tensor(self.table.block_ids, dtype=torch.long, device=device)
             self._step = (start, end)
-        self._write(self.pool.k[layer], k)
-        self._write(self.pool.v[layer], v)
+        keys, values = self.pool.k[layer], self.pool.v[layer]
+        write_by_slot(keys, self._slots, k)
+        write_by_slot(values, self._slots, v)
         self._layer_len[layer] = end
-        return self._gather(self.pool.k[layer], end), self._gather(self.pool.v[layer], end)
-
-    def _write(self, memory: torch.Tensor, new: torch.Tensor) -> None:
-        """Put (1, num_kv_heads, T, head_dim) into the step's slots of one layer's blocks."""
-        slots = memory.view(-1, *memory.shape[2:])  # (num_blocks * block_size, num_kv_heads, head_dim)
-        slots.index_copy_(0, self._slots, new[0].transpose(0, 1))
-
-    def _gather(self, memory: torch.Tensor, num_tokens: int) -> torch.Tensor:
-        """The sequence's first `num_tokens` tokens of one layer, (1, num_kv_heads, num_tokens, head_dim)."""
-        pages = memory.view(len(memory), -1).index_select(0, self._blocks)  # whole pages: one long copy a block
-        held = pages.view(-1, *memory.shape[2:])[:num_tokens]  # (num_tokens, num_kv_heads, head_dim)
-        return held.transpose(0, 1).unsqueeze(0)
+        return gather_by_table(keys, self._blocks, end), gather_by_table(values, self._blocks, end)
 
     def free(self) -> None:
         self.table.free()
         self._layer_len = [0] * len(self._layer_len)
         self._step = None
-
-
-def _require_shape(k: torch.Tensor, v: torch.Tensor, heads: tuple[int, ...] | None) -> None:
-    """Raise a ValueError unless both are (1, num_kv_heads, T, head_dim), with these heads where they are known."""
-    if k.ndim != 4 or k.shape[0] != 1 or v.shape != k.shape:
-        raise ValueError(
-            f"a cache holds one sequence: k and v must both be (1, num_kv_heads, T, head_dim), "
-            f"got {tuple(k.shape)} and {tuple(v.shape)}"
-        )
-    if heads is not None and (k.shape[1], k.shape[3]) != heads:
-        raise ValueError(f"this cache holds {heads[0]} KV heads of {heads[1]}, got {k.shape[1]} of {k.shape[3]}")

@@ -95,45 +95,71 @@ def generate_stream(
     eos = model.eos_token_ids if eos_token_id is None else _eos_ids(eos_token_id)
     generator = None if seed is None else torch.Generator().manual_seed(seed)
 
-    def new_cache() -> KVCache:
-        if isinstance(allocator, KVPool):
-            return PagedKVCache(allocator)
-        if allocator is not None:
-            return PagedKVCache(KVPool.for_model(model, allocator.num_blocks, allocator.block_size, allocator))
-        if paged:
-            num_stored = len(prompt) + num_new - 1  # nothing attends to the last token
-            return PagedKVCache(KVPool.for_model(model, -(-num_stored // block_size), block_size))
-        return NaiveKVCache()
-
     def next_token(logits: torch.Tensor) -> int:
         return sample(logits, temperature, top_k, top_p, generator)
 
-    return _decode(model, prompt, num_new, eos, new_cache, next_token)
+    num_stored = len(prompt) + num_new - 1  # nothing attends to the last token
+    cache = cache_for(model, num_stored, paged, block_size, allocator) if num_new else NaiveKVCache()
+    return decode(model, cache, prompt, num_new, eos, next_token)
 
 
-def _decode(
+def cache_for(
     model: Llama,
+    num_tokens: int,
+    paged: bool = False,
+    block_size: int = 16,
+    allocator: KVPool | BlockAllocator | None = None,
+) -> KVCache:
+    """The empty cache of one run, over the memory that it was asked to use; no block is taken yet.
+
+    Args:
+        model: whose keys and values it will hold.
+        num_tokens: the most that the run will store.
+        paged: in blocks of `block_size`, in a pool of its own that is just large enough.
+        block_size: tokens in a block of that pool.
+        allocator: blocks that runs share, whatever the two above say. A `KVPool` is used as it is; with a bare
+            `BlockAllocator` the ids are shared, and the run brings a pool of the allocator's sizes for them.
+    """
+    if isinstance(allocator, KVPool):
+        return PagedKVCache(allocator)
+    if allocator is not None:
+        return PagedKVCache(KVPool.for_model(model, allocator.num_blocks, allocator.block_size, allocator))
+    if paged:
+        return PagedKVCache(KVPool.for_model(model, -(-num_tokens // block_size), block_size))
+    return NaiveKVCache()
+
+
+def decode(
+    model: Llama,
+    cache: KVCache,
     prompt: list[int],
     num_new: int,
     eos: frozenset[int],
-    new_cache: Callable[[], KVCache],
     next_token: Callable[[torch.Tensor], int],
 ) -> Iterator[int]:
-    if num_new == 0:
-        return
-    cache = new_cache()
-    step = prompt
+    """Yield the new tokens of one sequence, one by one, and free the cache once, on every way out.
+
+    Args:
+        model: `model(ids, cache)` takes ids, (1, T), and gives logits, (1, 1, vocab_size).
+        cache: an empty one, for this run alone.
+        prompt: the token ids to begin with.
+        num_new: at most this many tokens; 0 gives none.
+        eos: each of these ids ends the text, as its last token.
+        next_token: chooses an id by the logits, (vocab_size,).
+    """
+    step, token = prompt, None
     try:
-        for left in range(num_new - 1, -1, -1):
-            with torch.inference_mode():  # never across a yield: the reader's code would run in it
-                token = next_token(model(torch.tensor([step], device=model.device), cache)[0, -1])
+        for left in reversed(range(num_new)):
+            logits = model(torch.tensor([step], device=model.device), cache)
+            token = next_token(logits[0, -1])
             if left == 0 or token in eos:
                 break
             yield token
             step = [token]
     finally:
         cache.free()
-    yield token  # the last one leaves when the blocks are back, for a reader may stop here without closing
+    if token is not None:
+        yield token  # the last one leaves when the blocks are back, for a reader may stop here without closing
 
 
 def greedy_generate(model: Llama, prompt_ids: TokenIds, max_new_tokens: int) -> list[int]:

@@ -5,8 +5,6 @@ from numbers import Integral
 
 import torch
 
-_GREEDY_BELOW = 1e-5  # dividing by less would overflow before it changed a token
-
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raise a ValueError that says the range, if an argument of `sample` is outside it."""
@@ -27,10 +25,13 @@ def warp(
     (nucleus sampling, Holtzman et al., 2020), counted after top-k.
 
     Args:
-        logits: (vocab_size,), fp32.
+        logits: (vocab_size,), fp32; it is left as it is.
+        temperature: above 0; every logit is divided by it.
+        top_k: None or 0 is off; a k above the vocabulary is the vocabulary.
+        top_p: None or 1 is off.
 
     Returns:
-        (vocab_size,).
+        (vocab_size,), fp32.
     """
     scores = logits / temperature
     if top_k:
@@ -67,7 +68,7 @@ def sample(
         ValueError: an argument is outside its range.
     """
     check_sampling(temperature, top_k, top_p)
-    if temperature < _GREEDY_BELOW or top_k == 1:
+    if temperature < 1e-5 or top_k == 1:  # dividing by less would overflow before it changed a token
         return int(logits.argmax())
     scores = warp(logits.float().cpu(), temperature, top_k, top_p)
     return int(torch.multinomial(scores.softmax(dim=-1), 1, generator=generator))

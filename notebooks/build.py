@@ -62,6 +62,8 @@ def execute(notebook: nbformat.NotebookNode, solved: bool = False, folder: Path 
     notebook.metadata.pop("widgets", None)
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
         for output in cell.get("outputs", ()):
             if WIDGET in output.get("data", {}):
                 output.data[WIDGET]["model_id"] = ""  # JupyterLab hides a view without a model; ids differ run by run
@@ -73,6 +75,18 @@ def build(source: Path, solved: bool = False) -> str:
     notebook = execute(assemble(source, solved), solved)
     nbformat.validate(notebook)
     return nbformat.writes(notebook) + "\n"
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """What was printed in a row as one output; a slow cell's prints come in pieces, as many as the moment brings."""
+    joined: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if output.output_type == "stream" and last and (last.output_type, last.get("name")) == ("stream", output.name):
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _filled(cell: nbformat.NotebookNode, solved: bool) -> Iterator[nbformat.NotebookNode]:

@@ -5,7 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanoserve import BlockAllocator, KVCacheExhausted, KVPool, NaiveKVCache, PagedKVCache
+from nanoserve import (
+    BlockAllocator,
+    KVCacheExhausted,
+    KVPool,
+    NaiveKVCache,
+    PagedKVCache,
+    gather_by_table,
+    write_by_slot,
+)
 
 LAYERS, HEADS, WIDTH = 2, 2, 4
 
@@ -196,3 +204,21 @@ def test_a_pool_for_a_model_has_its_layers_heads_and_dtype(random_pair):
     pool = KVPool.for_model(model.bfloat16(), num_blocks=5, block_size=7)
     assert pool.k.shape == pool.v.shape == (3, 5, 7, 2, 8)
     assert pool.k.dtype == pool.v.dtype == torch.bfloat16
+
+
+def test_a_write_touches_its_slots_and_no_other():
+    memory = torch.full((4, 3, HEADS, WIDTH), torch.nan)
+    k, _ = kv(4)
+    write_by_slot(memory, torch.tensor([11, 0, 5, 3]), k)
+    for token, (block, offset) in enumerate([(3, 2), (0, 0), (1, 2), (1, 0)]):
+        assert torch.equal(memory[block, offset], k[0, :, token])
+    assert memory.isnan().sum() == 8 * HEADS * WIDTH
+
+
+def test_a_gather_follows_the_table_and_is_a_copy():
+    memory = torch.randn(4, 3, HEADS, WIDTH, generator=torch.Generator().manual_seed(0))
+    rows = [memory[block, offset].clone() for block, offset in [(2, 0), (2, 1), (2, 2), (0, 0)]]
+    held = gather_by_table(memory, torch.tensor([2, 0]), 4)
+    memory.zero_()
+    assert held.shape == (1, HEADS, 4, WIDTH)
+    assert torch.equal(held[0].transpose(0, 1), torch.stack(rows))

@@ -1,13 +1,16 @@
 """What `check` says, and that it neither raises nor hangs, whatever it is given."""
 
 import sys
+from importlib import import_module
 from textwrap import dedent
 
 import pytest
+import torch
 
 import nanoserve
 from nanoserve.course import checking
 from nanoserve.course.checking import CheckFailed, check, examine, yours
+from nanoserve.course.probe import show
 from nanoserve.course.tasks import all_tasks, find
 
 FIRST = find("14.1")
@@ -19,19 +22,22 @@ def _nothing_passed_yet(monkeypatch):
     monkeypatch.delenv("NANOSERVE_STRICT", raising=False)
 
 
-def from_source(source: str, name: str = "BlockAllocator"):
-    """A class as a notebook makes it: from a cell's text, whose lines a traceback can show."""
+def from_source(source: str, name: str = "BlockAllocator", module: str = "nanoserve.allocator"):
+    """A class as a notebook makes it: from a cell's text, whose lines a traceback can show.
+
+    What the reference's module imports is there, as the notebook has imported it.
+    """
     import linecache
 
     source = dedent(source)
     linecache.cache["<cell>"] = (len(source), None, source.splitlines(keepends=True), "<cell>")
-    scope = {"KVCacheExhausted": nanoserve.KVCacheExhausted, "yours": yours, "Base": FIRST.stand_in()}
+    scope = vars(import_module(module)) | {"yours": yours, "Base": FIRST.stand_in(), "__name__": "__main__"}
     exec(compile(source, "<cell>", "exec"), scope)
     return scope[name]
 
 
 def stub_of(task):
-    return from_source("from collections.abc import Iterable\n" + task.stub(), task.name)
+    return from_source(task.stub(), task.name, task.reference.__module__)
 
 
 @pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
@@ -45,7 +51,7 @@ def test_a_stub_is_not_started_and_the_reference_stands_in(task, capsys):
 
 @pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
 def test_the_solution_passes_and_goes_on(task, capsys):
-    solution = from_source("from collections.abc import Iterable\n" + task.solution(), task.name)
+    solution = from_source(task.solution(), task.name, task.reference.__module__)
     assert check(task.id, solution) is solution
     assert "Passed" in capsys.readouterr().out
     assert yours(task.id) is solution
@@ -171,6 +177,11 @@ def test_a_stand_in_goes_only_as_far_as_its_task():
     assert not hasattr(type(pool), "allocate_for")
     with pytest.raises(KeyError):
         pool.free(0)  # no guard before task 14.2
+
+
+def test_a_tensor_is_told_by_its_shape_and_a_short_row_by_its_numbers():
+    assert show((torch.zeros(1, 2, 3), torch.zeros(100))) == "(a Tensor of shape (1, 2, 3), a Tensor of shape (100,))"
+    assert show(torch.tensor([4, 5, 9])) == "tensor([4, 5, 9])"
 
 
 def test_in_a_notebook_the_verdict_is_html_and_text(monkeypatch):

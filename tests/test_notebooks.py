@@ -60,6 +60,16 @@ def test_a_notebook_built_twice_gives_the_same_bytes():
     assert build.build(SOURCES[0]) == built(SOURCES[0])
 
 
+def test_what_is_printed_bit_by_bit_is_one_output_and_displays_stay_between():
+    source = (
+        "import time\nfrom IPython.display import display\nfor word in 'ab':\n    print(word, flush=True)\n"
+        "    time.sleep(0.3)\ndisplay(1)\nprint('c')"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    outputs = build.execute(notebook).cells[0].outputs
+    assert [output.get("text") for output in outputs] == ["a\nb\n", None, "c\n"]
+
+
 @each_day
 @each_state
 def test_nbval_finds_no_difference(source, solved, tmp_path):

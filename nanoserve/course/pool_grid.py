@@ -75,17 +75,18 @@ class Grid:
     y: float
 
     @classmethod
-    def of(cls, state: PoolState, x: float, y: float, width: float) -> "Grid":
-        """The grid for a pool's shape, in a width."""
+    def of(cls, state: PoolState, x: float, y: float, width: float, columns: int | None = None) -> "Grid":
+        """The grid for a pool's shape, in a width; with so many blocks in a row, where it is not to choose itself."""
         drawn = min(state.num_blocks, MAX_DRAWN)
         has_text = any(block.texts for sequence in state.sequences for block in sequence.blocks)
         shows_text = (state.room_for_text or has_text) and drawn <= _WITH_TEXT[-1][0]
         sizes = _WITH_TEXT if shows_text else _BARE
         if shows_text and state.num_blocks * state.block_size > 96:
             sizes = _WITH_TEXT[1:]
-        columns, form = next((columns, form) for most, columns, form in sizes if drawn <= most)
+        own, form = next((own, form) for most, own, form in sizes if drawn <= most)
+        columns = columns or own
         cell = (width - form.gap * (columns - 1)) / columns
-        least = (62 if columns == 2 else 40) if shows_text else form.least
+        least = (62 if columns < 3 else 40) if shows_text else form.least
         per_row = _slots_in_a_row(state.block_size, cell - 2 * form.pad + form.slot_gap, least + form.slot_gap)
         slot_rows = ceil(state.block_size / per_row)
         if form is _ROOMY:

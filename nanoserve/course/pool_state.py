@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+EventKind = Literal["take", "append", "free", "error", "fault"]
+
 _MOST_NAMED = 12  # free blocks that a description names
 
 
@@ -66,7 +68,7 @@ class PoolSequence:
 class PoolEvent:
     """One thing that happened: its kind, whose it was (empty for nobody's), and the sentence that tells it."""
 
-    kind: Literal["take", "append", "free", "error", "fault"]
+    kind: EventKind
     label: str
     text: str
 

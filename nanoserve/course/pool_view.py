@@ -1,6 +1,7 @@
 """The pool view in a notebook: a picture that always shows, and over it, in a live one, a panel that can be used."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,22 +27,46 @@ _STYLE = (
 def show(watch: "Watch") -> None:
     """Display a still picture, for pages without a kernel, and the live panel that takes its place."""
     state = watch.state()
-    words = describe(state)
+    show_picture(draw_pool(state, "light"), describe(state), lambda: PoolPanel(watch).box)
+
+
+def show_picture(svg: str, words: str, live: Callable[[], Any]) -> None:
+    """Display a drawing as a still picture and, where widgets work, the widget that takes its place.
+
+    Args:
+        svg: the drawing in literal colours, `WIDTH` units wide.
+        words: what it shows, for a screen reader and wherever a picture cannot be shown.
+        live: makes the widget; its drawings are wrapped by `live_html`.
+    """
+    show_still(svg, words)
+    show_widget(live)
+
+
+def show_still(svg: str, words: str) -> None:
+    """Display a drawing, in literal colours, for pages without a kernel."""
     still: dict[str, Any] = {"text/plain": words}
     metadata = {}
     try:
-        still["image/png"] = b64encode(to_png(draw_pool(state, "light"))).decode()
+        still["image/png"] = b64encode(to_png(svg)).decode()
         metadata = {"image/png": {"alt": words, "width": WIDTH}}
     except ImportError:
         pass  # without a renderer the words stand alone
     display(still, metadata=metadata, raw=True)
+
+
+def show_widget(live: Callable[[], Any]) -> None:
+    """Display the widget that `live` makes, where widgets work."""
     try:
         import ipywidgets  # noqa: F401
     except ImportError:
         return
     # No text beside the widget: where widgets are not shown, the still picture has said it all.
-    panel = PoolPanel(watch)
-    display({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": panel.box.model_id}}, raw=True)
+    display({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": live().model_id}}, raw=True)
+
+
+def live_html(svg: str) -> str:
+    """A drawing inside a widget: it hides the still picture above it."""
+    return f'{_STYLE}<div class="pool-live">{svg}</div>'
 
 
 class PoolPanel:
@@ -101,7 +126,7 @@ class PoolPanel:
         self._free.disabled = self._victim.disabled = not labels
 
     def _draw(self) -> None:
-        self._picture.value = f'{_STYLE}<div class="pool-live">{draw_pool(self._watch.state(self._slider.value))}</div>'
+        self._picture.value = live_html(draw_pool(self._watch.state(self._slider.value)))
 
     def _step(self, by: int) -> None:
         self._slider.value += by

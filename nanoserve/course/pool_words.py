@@ -2,20 +2,36 @@
 
 from collections.abc import Collection, Sequence
 
-from nanoserve.course.pool_state import HeldBlock, PoolState, name_blocks, plural, tell_faults
+from nanoserve.course.pool_state import EventKind, HeldBlock, PoolState, name_blocks, plural, tell_faults
 from nanoserve.course.pool_text import show_token
 
 
-def growth(label: str, before: list[HeldBlock], now: list[HeldBlock], block_size: int, texts: Sequence[str]) -> str:
-    """What an append to a block table did: a single token's text and slot, and the blocks that were taken for it."""
+def growth(
+    label: str, before: list[HeldBlock], now: list[HeldBlock], num_tokens: int, block_size: int, texts: Sequence[str]
+) -> tuple[EventKind, str, str]:
+    """What an append to a block table did, as an event: a single token's text and slot, and the blocks taken for it.
+
+    It is a fault when the table then counts more tokens than its blocks can hold.
+
+    Args:
+        label: whose table it is.
+        before, now: its blocks around the append.
+        num_tokens: what the table counts now.
+        block_size: slots in a block.
+        texts: the tokens' texts, as far as they are known.
+    """
     had, has = (sum(block.filled or 0 for block in blocks) for blocks in (before, now))
-    words = f"{label} appends {plural(has - had, 'token')}"
-    if has - had == 1:
+    words = f"{label} appends {plural(num_tokens - had, 'token')}"
+    if num_tokens - had == 1 == has - had:
         entry, offset = divmod(has - 1, block_size)
         token = f" “{show_token(texts[has - 1])}”" if has <= len(texts) else ""
         words = f"{label} appends{token} in slot {now[entry].block_id * block_size + offset}"
     grown = [block.block_id for block in now[len(before) :]]
-    return f"{words}, grows into {name_blocks(grown)}" if grown else words
+    if grown:
+        words += f", grows into {name_blocks(grown)}"
+    if has < num_tokens:
+        return "fault", label, f"{words}; {plural(num_tokens - has, 'token')} of {label} without a slot"
+    return "take" if grown else "append", label, words
 
 
 def breakage(before: PoolState, now: PoolState, touched: Collection[int], told: Collection[int]) -> str:

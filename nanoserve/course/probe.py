@@ -104,13 +104,24 @@ class Traced:
 
 
 def show(value: object, limit: int = 200) -> str:
-    """A value on one line, shortened when it is long; a repr that raises is told, not passed on."""
+    """A value on one line, shortened when it is long; a repr that raises is told, not passed on.
+
+    Of a tensor with more than a few numbers, its shape is shown.
+    """
     try:
-        text = repr(value)
+        text = _repr(value)
     except Exception as error:
         return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _repr(value: object) -> str:
+    if type(value) is tuple and len(value) > 1:
+        return f"({', '.join(map(_repr, value))})"
+    if hasattr(value, "dtype") and hasattr(value, "shape") and (len(value.shape) > 1 or sum(value.shape) > 20):
+        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
+    return repr(value)
 
 
 def _same(came: object, expected: object) -> bool:

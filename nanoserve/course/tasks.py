@@ -76,7 +76,7 @@ class Task:
             members = {name: vars(self.reference)[name] for name in task.given + task.writes} | members
             members = {name: _does_nothing for name in task.later} | members
             task = find(task.extends) if task.extends else None
-        return type(self.name, (), members)
+        return type(self.name, self.reference.__bases__, members)
 
     def stub(self) -> str:
         """The cell that the learner fills in."""
@@ -95,7 +95,10 @@ class Task:
     def _source(self, body_of: Callable[[Callable], str]) -> str:
         if not inspect.isclass(self.reference):
             return body_of(self.reference)
-        head = f'class {self.name}(yours("{self.extends}")):' if self.extends else f"class {self.name}:"
+        bases = [base.__name__ for base in self.reference.__bases__ if base is not object]
+        if self.extends:
+            bases = [f'yours("{self.extends}")']
+        head = f"class {self.name}({', '.join(bases)}):" if bases else f"class {self.name}:"
         parts = [] if self.extends else [f'"""{inspect.getdoc(self.reference).splitlines()[0]}"""\n']
         parts += [_source_of(vars(self.reference)[name]) for name in self.given]
         parts += [_placeholder_of(vars(self.reference)[name], self.id) for name in self.later]

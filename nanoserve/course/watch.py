@@ -133,8 +133,8 @@ class Watch(History):
             self.record("free", label, f"{label} frees {name_blocks(freed)}", tells_next=bool(freed))
         else:
             now = self.ledger.of(label)
-            kind = "take" if len(now) > len(before) else "append"
-            self.record(kind, label, growth(label, before, now, self.ledger.block_size, tokens))
+            counted = whole(table.num_tokens) or 0
+            self.record(*growth(label, before, now, counted, self.ledger.block_size, tokens))
         return result
 
     def _read_table(self, label: str, table: Any, tokens: Sequence[str]) -> None:

@@ -1,0 +1,41 @@
+"""Sizes of published models, as their `config.json` on the Hugging Face hub has them, under the same names."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What of a config decides the size of its KV cache, and what is easily taken for it."""
+
+    num_hidden_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    max_position_embeddings: int
+
+
+SMOLLM2_135M = Sizes(  # HuggingFaceTB/SmolLM2-135M-Instruct, the course's own model
+    num_hidden_layers=30,
+    hidden_size=576,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    head_dim=64,
+    max_position_embeddings=8192,
+)
+LLAMA_3_2_1B = Sizes(  # meta-llama/Llama-3.2-1B
+    num_hidden_layers=16,
+    hidden_size=2048,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    head_dim=64,
+    max_position_embeddings=131072,
+)
+MISTRAL_NEMO = Sizes(  # mistralai/Mistral-Nemo-Base-2407: its heads are narrower than hidden_size has it
+    num_hidden_layers=40,
+    hidden_size=5120,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    head_dim=128,
+    max_position_embeddings=128000,
+)

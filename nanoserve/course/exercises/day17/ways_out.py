@@ -1,0 +1,203 @@
+"""Stages of task 17.3: a stream of tokens that gives its blocks back, whichever way it ends."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import torch
+
+from nanoserve.cache import KVPool, PagedKVCache
+from nanoserve.course.exercises.day17.stand_in import ScriptedModel
+from nanoserve.course.probe import Probe
+
+_PROMPT, _SCRIPT = [5, 6, 7], (11, 12, 13, 14, 15, 16)
+
+
+class _Cache(PagedKVCache):
+    """A cache that counts how often it is freed."""
+
+    frees = 0
+
+    def free(self) -> None:
+        self.frees += 1
+        super().free()
+
+
+class _Run:
+    """One stream of the learner's over a pool of 24 blocks of 2, read step by step."""
+
+    def __init__(
+        self, probe: Probe, num_new: int = 4, eos: tuple[int, ...] = (), fail_at: int | None = None, neighbour: int = 0
+    ) -> None:
+        self.probe = probe
+        self.model = ScriptedModel(_SCRIPT, fail_at)
+        self.pool = KVPool.for_model(self.model, 24, 2)
+        if neighbour:
+            PagedKVCache(self.pool).table.append(neighbour)
+        self.cache = _Cache(self.pool)
+        probe.calls.clear()
+        line = f"stream = decode(model, cache, {_PROMPT}, {num_new}, {set(eos) or '{}'}, argmax)"
+        arguments = (self.model, self.cache, list(_PROMPT), num_new, frozenset(eos), _argmax)
+        self.stream = probe.record(line, probe.subject, *arguments, shows_result=False)
+        if not isinstance(self.stream, Iterator):
+            probe.fail("an iterator, as a generator function gives", f"a {type(self.stream).__name__}", "not-a-stream")
+
+    @property
+    def used(self) -> int:
+        return self.pool.allocator.num_used
+
+    def next(self, times: int = 1) -> list[int]:
+        return [self.probe.record("next(stream)", next, self.stream, None) for _ in range(times)]
+
+    def rest(self) -> list[int]:
+        return self.probe.record("list(stream)", lambda: list(islice(self.stream, 12)))
+
+    def close(self) -> None:
+        try:
+            self.probe.record("stream.close()", getattr(self.stream, "close", lambda: None), shows_result=False)
+        except RuntimeError as error:
+            list(islice(self.stream, 12))  # to its end, or Python complains once more when it is dropped
+            self.probe.fail("a stream that ends", f"RuntimeError: {error}", "goes-on-when-closed")
+
+    def leaks(self) -> str:
+        return f"{self.used} blocks still out"
+
+
+def the_tokens_come(probe: Probe) -> None:
+    """num_new tokens come, without the prompt"""
+    expected = [11, 12, 13, 14]
+    giveaways = {
+        "one-token-short": expected[:-1],
+        "one-token-more": [*expected, 15],
+        "prompt-repeated": _PROMPT + expected,
+        "last-token-twice": [*expected, 14],
+        "first-token-again": [11, 11, 12, 13],
+    }
+    probe.equal(_Run(probe).rest(), expected, "other-tokens", giveaways)
+    run = _Run(probe, num_new=0)
+    probe.equal(run.rest(), [], "none-is-none")
+    probe.equal(len(run.model.steps), 0, "none-is-none")
+
+
+def a_step_feeds_what_is_new(probe: Probe) -> None:
+    """the prompt goes in once, then one token a step"""
+    run = _Run(probe)
+    run.rest()
+    fed, held = [ids for ids, _ in run.model.steps], [tokens for _, tokens in run.model.steps]
+    giveaways = {
+        "whole-text-again": [_PROMPT + list(_SCRIPT[:done]) for done in range(4)],
+        "a-step-for-nothing": [_PROMPT, [11], [12], [13], [14]],
+        "prompt-again": [_PROMPT] * 4,
+    }
+    probe.equal(fed, [_PROMPT, [11], [12], [13]], "other-steps", giveaways)
+    probe.equal(held, [0, 3, 4, 5], "freed-each-step")
+
+
+def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
+    """each token comes as soon as it is there"""
+    run = _Run(probe)
+    probe.equal(len(run.model.steps), 0, "runs-unasked")
+    run.next()
+    steps = len(run.model.steps)
+    probe.cases += 1
+    if steps != 1:
+        probe.fail(
+            "one step of the model before the first token",
+            f"{steps} of them",
+            "one-token-late" if steps == 2 else "collects-first",
+        )
+
+
+def an_eos_is_the_last_token(probe: Probe) -> None:
+    """any eos ends the text, as its last token"""
+    for eos, slip in ((12, "eos-ignored"), (13, "one-eos-of-several")):
+        expected = list(_SCRIPT[: _SCRIPT.index(eos) + 1])
+        came = _Run(probe, eos=(eos,) if eos == 12 else (2, 13)).rest()
+        probe.equal(came, expected, slip, {"eos-swallowed": expected[:-1]})
+
+
+def a_text_that_ends_gives_its_blocks_back(probe: Probe) -> None:
+    """a text that ends gives its blocks back"""
+    at_eos, full = _Run(probe, eos=(12,)), _Run(probe)
+    at_eos.rest()
+    full.rest()
+    probe.cases += 2
+    if full.used and at_eos.used:
+        probe.fail("0 blocks in use", full.leaks(), "never-freed")
+    if full.used:
+        probe.fail("0 blocks in use after the last token", full.leaks(), "only-at-eos")
+    if at_eos.used:
+        probe.calls[:] = [probe.calls[0].replace("{}", "{12}"), "list(stream) → [11, 12]"]
+        probe.fail("0 blocks in use after an eos", at_eos.leaks(), "not-at-eos")
+
+
+def an_error_gives_the_blocks_back(probe: Probe) -> None:
+    """an error in the forward pass gives the blocks back, and goes on to the caller"""
+    left_early = _Run(probe)
+    left_early.next()
+    left_early.close()
+    for step in (1, 0):
+        run = _Run(probe, fail_at=step)
+        try:
+            run.rest()
+        except RuntimeError:
+            probe.cases += 1
+        else:
+            probe.fail("RuntimeError: the forward pass fails", "no error", "error-swallowed")
+        if run.used:
+            slip = "free-after-the-loop" if left_early.used else "only-when-closed"
+            slip = slip if step else "prefill-outside"
+            probe.fail("0 blocks in use after the error", run.leaks(), slip)
+
+
+def a_reader_who_leaves_gives_the_blocks_back(probe: Probe) -> None:
+    """a reader who leaves early gives the blocks back"""
+    for tokens in (2, 1):
+        run = _Run(probe)
+        run.next(tokens)
+        run.close()
+        probe.cases += 1
+        if run.used:
+            slip = "except-exception" if tokens == 2 else "first-token-outside"
+            probe.fail("0 blocks in use after close()", run.leaks(), slip)
+
+
+def the_others_keep_their_blocks(probe: Probe) -> None:
+    """other sequences of the pool keep their blocks"""
+    run = _Run(probe, neighbour=4)
+    run.rest()
+    probe.equal(run.used, 2, "frees-the-pool")
+
+
+def the_cache_is_freed_once(probe: Probe) -> None:
+    """the cache is freed once, on every way out"""
+    finished, at_eos, closed, failed = _Run(probe), _Run(probe, eos=(12,)), _Run(probe), _Run(probe, fail_at=1)
+    finished.rest()
+    at_eos.rest()
+    closed.next()
+    closed.close()
+    try:
+        failed.rest()
+    except RuntimeError:
+        probe.cases += 1
+    for way, run in (("the last token", finished), ("an eos", at_eos), ("close()", closed), ("an error", failed)):
+        probe.cases += 1
+        if run.cache.frees > 1:
+            probe.calls[:] = [probe.calls[0], f"… and then {way}"]
+            probe.fail("one cache.free()", f"{run.cache.frees} of them", "freed-twice")
+
+
+def the_blocks_are_back_before_the_last_token(probe: Probe) -> None:
+    """the last token is handed over when the blocks are back"""
+    run = _Run(probe)
+    run.next(4)
+    probe.cases += 2
+    if run.used:
+        probe.fail("0 blocks in use once the last token is out", run.leaks(), "last-token-first")
+    run = _Run(probe, eos=(12,))
+    run.next(2)
+    if run.used:
+        probe.fail("0 blocks in use once the eos is out", run.leaks(), "eos-first")
+
+
+def _argmax(logits: torch.Tensor) -> int:
+    return int(logits.argmax())
