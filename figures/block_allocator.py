@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from nanoserve import BlockAllocator, KVCacheExhausted
-from nanoserve.course.pool_svg import draw_pool
-from nanoserve.course.watch import watch
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.watch import watch
 
 
 def block_allocator() -> str:

@@ -1,8 +1,8 @@
 """Day 15's sentence in its scattered blocks: position 17, followed through the block table to its slot."""
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.route_view import follow_position
-from nanoserve.course.watch import watch
+from nanoserve.course.view.route_widget import follow_position
+from nanoserve.course.view.watch import watch
 
 TEXT = "These| words| stand| in| a| row| on| the| page|,| but| in| memory| they| lie| wherever| there| was| room|."
 OTHER = "A| second| text| is| here|."

@@ -14,9 +14,9 @@ from memory_wall import memory_wall
 from paged_free_reuse import paged_free_reuse
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.png import to_png
-from nanoserve.course.pool_svg import draw_pool
-from nanoserve.course.watch import watch
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.watch import watch
 
 HERE = Path(__file__).resolve().parent
 

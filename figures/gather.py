@@ -1,10 +1,10 @@
 """The gather: a text's scattered blocks, copied into one tensor so that attention can read them, at every step."""
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.pool_shapes import badge, group, number, rect, text
-from nanoserve.course.pool_text import show_token
-from nanoserve.course.pool_theme import hue_of
-from nanoserve.course.reservations import document
+from nanoserve.course.view.reservations import document
+from nanoserve.course.view.shapes import badge, group, number, rect, text
+from nanoserve.course.view.text import show_token
+from nanoserve.course.view.theme import hue_of
 
 WORDS = "Attention| asks| for| one| tensor|,| oldest| token| first|."
 NUM_BLOCKS, BLOCK_SIZE = 8, 4

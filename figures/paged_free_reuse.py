@@ -1,8 +1,8 @@
 """Free and reuse, Day 17: one pool at three moments. The texts are what SmolLM2-135M writes, greedily."""
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.moments import Moments
-from nanoserve.course.watch import watch
+from nanoserve.course.view.moments import Moments
+from nanoserve.course.view.watch import watch
 
 A = (
     "The| sea| is| a| place| of| endless| wonder| and| mystery|.| It|'s| a| place| where| the| unknown| becomes"

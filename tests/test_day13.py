@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nanoserve import used_share
-from nanoserve.course.reservations import MEASURED, reservations
+from nanoserve.course.view.reservations import MEASURED, reservations
 
 SVG = "{http://www.w3.org/2000/svg}"
 LENGTHS = [100, 25, 50, 75, 100, 10]

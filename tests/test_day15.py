@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from nanoserve import BlockAllocator, BlockTable
 from nanoserve.course.exercises.day15.planted import SuspectTable
-from nanoserve.course.png import to_png
-from nanoserve.course.route_view import follow_position
-from nanoserve.course.watch import watch
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.route_widget import follow_position
+from nanoserve.course.view.watch import watch
 from tests.answers import day14
 from tests.test_pool_svg import SVG, Box, groups, parse, rect_box, text_box
 
@@ -186,7 +186,9 @@ def test_the_planted_table_is_right_for_a_prompt_and_then_token_by_token(prompt)
 
 def test_the_slider_moves_the_arrows(monkeypatch):
     shown = []
-    monkeypatch.setattr("nanoserve.course.route_view.show_picture", lambda svg, words, live: shown.append(live()))
+    monkeypatch.setattr(
+        "nanoserve.course.view.route_widget.show_picture", lambda svg, words, live: shown.append(live())
+    )
     routes = follow_position(scene(), "A", 17)
     routes._ipython_display_()
     picture, slider = shown[0].children

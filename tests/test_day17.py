@@ -10,8 +10,8 @@ from nanoserve import BlockAllocator, BlockTable, KVPool, PagedKVCache
 from nanoserve.course.exercises.day17.planted import suspect_decode
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
 from nanoserve.course.exercises.day17.without_finally import without_finally
-from nanoserve.course.moments import Moments
-from nanoserve.course.watch import watch
+from nanoserve.course.view.moments import Moments
+from nanoserve.course.view.watch import watch
 from nanoserve.generation import decode
 
 PROMPT, SCRIPT = [1, 2, 3], [4, 5, 6, 7]

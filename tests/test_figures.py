@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nanoserve.course.png import to_png
+from nanoserve.course.view.png import to_png
 
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
 sys.path.insert(0, str(FIGURES))

@@ -3,10 +3,10 @@
 import pytest
 
 from nanoserve import BlockAllocator
-from nanoserve.course import pool_view
-from nanoserve.course.live import live
-from nanoserve.course.pool_state import describe
-from nanoserve.course.watch import watch
+from nanoserve.course.view import widget
+from nanoserve.course.view.live import live
+from nanoserve.course.view.state import describe
+from nanoserve.course.view.watch import watch
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -14,7 +14,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 @pytest.fixture
 def shown(monkeypatch):
     published = []
-    monkeypatch.setattr(pool_view, "display", lambda data, metadata=None, raw=False: published.append(data))
+    monkeypatch.setattr(widget, "display", lambda data, metadata=None, raw=False: published.append(data))
     return published
 
 
@@ -31,7 +31,7 @@ def test_the_panel_comes_first_and_the_picture_of_the_end_behind_it(shown):
 
 def test_the_panel_is_drawn_anew_at_every_event(shown, monkeypatch):
     drawn = []
-    monkeypatch.setattr(pool_view.PoolPanel, "refresh", lambda panel: drawn.append(len(view.events)))
+    monkeypatch.setattr(widget.PoolPanel, "refresh", lambda panel: drawn.append(len(view.events)))
     allocator = BlockAllocator(4, 16)
     view = watch(allocator)
     with live(view):

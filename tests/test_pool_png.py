@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from nanoserve.course.png import to_png
-from nanoserve.course.pool_state import PoolSequence, PoolState
-from nanoserve.course.pool_svg import WIDTH, draw_pool
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.state import PoolSequence, PoolState
+from nanoserve.course.view.svg import WIDTH, draw_pool
 from tests.test_pool_svg import SIX, parse
 
 

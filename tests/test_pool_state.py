@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoserve.course.pool_state import HeldBlock, PoolSequence, PoolState, describe
+from nanoserve.course.view.state import HeldBlock, PoolSequence, PoolState, describe
 
 
 @st.composite

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanoserve.course.pool_state import HeldBlock, PoolEvent, PoolSequence, PoolState
-from nanoserve.course.pool_svg import WIDTH, draw_pool
-from nanoserve.course.pool_theme import hue_of
+from nanoserve.course.view.state import HeldBlock, PoolEvent, PoolSequence, PoolState
+from nanoserve.course.view.svg import WIDTH, draw_pool
+from nanoserve.course.view.theme import hue_of
 from tests.test_pool_state import pool_states
 from tests.test_pool_text import advance
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib import get_data_path
 from matplotlib.ft2font import FT2Font
 
-from nanoserve.course.pool_text import fit, show_token, text_width
+from nanoserve.course.view.text import fit, show_token, text_width
 
 ASCII = st.text([char for char in printable if " " <= char <= "~"])
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"

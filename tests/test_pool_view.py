@@ -6,10 +6,10 @@ import builtins
 import pytest
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.pool_state import describe
-from nanoserve.course.pool_svg import draw_pool
-from nanoserve.course.pool_view import PoolPanel
-from nanoserve.course.watch import watch
+from nanoserve.course.view.state import describe
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.watch import watch
+from nanoserve.course.view.widget import PoolPanel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -55,7 +55,8 @@ def display(monkeypatch, view):
     """What `view` at the end of a cell would put out."""
     published = []
     monkeypatch.setattr(
-        "nanoserve.course.pool_view.display", lambda data, metadata=None, raw=False: published.append((data, metadata))
+        "nanoserve.course.view.widget.display",
+        lambda data, metadata=None, raw=False: published.append((data, metadata)),
     )
     view._ipython_display_()
     return published
@@ -85,7 +86,7 @@ def test_without_a_renderer_the_words_stand_alone(monkeypatch, view):
     def no_renderer(svg):
         raise ImportError("resvg-py")
 
-    monkeypatch.setattr("nanoserve.course.pool_view.to_png", no_renderer)
+    monkeypatch.setattr("nanoserve.course.view.widget.to_png", no_renderer)
     (still, metadata), _ = display(monkeypatch, view)
     assert list(still) == ["text/plain"]
     assert metadata == {}

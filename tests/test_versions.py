@@ -1,5 +1,6 @@
 """What gets installed: floors in the package, tested versions for make and conda, and what Colab has, all agreeing."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -101,6 +102,7 @@ def test_conda_installs_the_course_by_pip_with_the_tested_versions(tmp_path):
             assert version == pinned(pin)
     where = subprocess.run(
         [python, "-c", "import nanoserve; print(nanoserve.__file__)"],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanoserve import BlockAllocator, BlockTable, KVCacheExhausted
-from nanoserve.course.watch import watch
+from nanoserve.course.view.watch import watch
 
 
 class Queue:

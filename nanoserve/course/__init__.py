@@ -2,6 +2,6 @@
 
 from nanoserve.course.checking import check, yours
 from nanoserve.course.setup_cell import ready
-from nanoserve.course.watch import watch
+from nanoserve.course.view.watch import watch
 
 __all__ = ["check", "ready", "watch", "yours"]

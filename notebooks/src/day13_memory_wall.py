@@ -159,7 +159,7 @@ print(f"{at_once} requests at once; you guessed {guess}" if guess is not None el
 # %%
 import random
 
-from nanoserve.course.reservations import reservations
+from nanoserve.course.view.reservations import reservations
 
 rng = random.Random(13)
 lengths = [min(2048, round(rng.lognormvariate(5.8, 0.6))) for _ in range(400)]

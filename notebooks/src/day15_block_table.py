@@ -161,7 +161,7 @@ view
 # slot. Move the slider from 15 to 16: both are neighbours in the sentence. Where are they in memory?
 
 # %%
-from nanoserve.course.route_view import follow_position
+from nanoserve.course.view.route_widget import follow_position
 
 follow_position(view, "A", 17)
 

@@ -144,7 +144,7 @@ def greedy(prompt, cache, num_new):
 # and values are stored. Watch it run; then take the slider back to the first events.
 
 # %%
-from nanoserve.course.live import live
+from nanoserve.course.view.live import live
 
 pool = KVPool.for_model(model, num_blocks=8, block_size=8)
 view = watch(pool)

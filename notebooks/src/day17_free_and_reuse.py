@@ -36,8 +36,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import nanoserve
-from nanoserve import BlockAllocator, KVCache, KVPool, Llama, NaiveKVCache, PagedKVCache
-from nanoserve import load_model, load_tokenizer
+from nanoserve import BlockAllocator, KVCache, KVPool, Llama, NaiveKVCache, PagedKVCache, load_model, load_tokenizer
 from nanoserve.sampling import check_sampling
 
 model, tokenizer = load_model(), load_tokenizer()
@@ -153,6 +152,7 @@ in_the_rest = None  # "zeros", "noise", …
 #
 # Your four pieces make a `generate`. Two helpers put them together: one starts a run, the other reads it.
 
+
 # %%
 def start(prompt, num_new, decode=decode, paged=False, block_size=16, allocator=None, seed=None, **settings):
     """A run's cache and its stream of tokens, out of your four pieces."""
@@ -193,7 +193,7 @@ view
 # moments that matter, side by side:
 
 # %%
-from nanoserve.course.moments import Moments
+from nanoserve.course.view.moments import Moments
 
 Moments({"A fills the pool": full, "A gives its blocks back": empty, "B lies in A's blocks": view.state()})
 
@@ -213,7 +213,9 @@ print(its_source)
 # %%
 from nanoserve import KVCacheExhausted
 
-TEXTS = "The old lighthouse stands|A good cup of coffee|My favourite book begins|The last train leaves|At night the city"
+TEXTS = (
+    "The old lighthouse stands|A good cup of coffee|My favourite book begins|The last train leaves|At night the city"
+)
 
 
 def serve_who_leave(decode):

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nanoserve.course.pool_view import live_html, show_picture
-from nanoserve.course.route_svg import Route, describe_route, draw_route
+from nanoserve.course.view.route import Route, describe_route, draw_route
+from nanoserve.course.view.widget import live_html, show_picture
 
 if TYPE_CHECKING:
-    from nanoserve.course.watch import Watch
+    from nanoserve.course.view.watch import Watch
 
 
 def follow_position(view: "Watch", label: str, position: int) -> "RouteView":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import ceil
 
-from nanoserve.course.pool_state import PoolState
+from nanoserve.course.view.state import PoolState
 
 MAX_DRAWN = 1024  # more blocks than this are counted, not drawn
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from nanoserve.course.pool_state import describe
-from nanoserve.course.pool_svg import draw_pool
-from nanoserve.course.pool_view import PoolPanel, show_still, show_widget
+from nanoserve.course.view.state import describe
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.widget import PoolPanel, show_still, show_widget
 
 if TYPE_CHECKING:
-    from nanoserve.course.watch import Watch
+    from nanoserve.course.view.watch import Watch
 
 # Here the still picture is the output just after the panel; print in front of the `with` block, or behind it.
 _HIDE_NEXT = (

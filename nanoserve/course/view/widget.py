@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
-from nanoserve.course.png import to_png
-from nanoserve.course.pool_state import describe
-from nanoserve.course.pool_svg import WIDTH, draw_pool
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.state import describe
+from nanoserve.course.view.svg import WIDTH, draw_pool
 
 if TYPE_CHECKING:
-    from nanoserve.course.watch import Watch
+    from nanoserve.course.view.watch import Watch
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 # The output just before the live panel is its still picture. JupyterLab's class comes first, then the classic one's.

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from nanoserve.course.pool_state import EventKind, HeldBlock, PoolState, name_blocks, plural, tell_faults
-from nanoserve.course.pool_text import show_token
+from nanoserve.course.view.state import EventKind, HeldBlock, PoolState, name_blocks, plural, tell_faults
+from nanoserve.course.view.text import show_token
 
 
 def growth(

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nanoserve.course.png import to_png
-from nanoserve.course.pool_shapes import badge, clean, group, number, rect, text
-from nanoserve.course.pool_svg import WIDTH
-from nanoserve.course.pool_text import text_width
-from nanoserve.course.pool_theme import hue_of, style
-from nanoserve.course.pool_view import live_html, show_picture
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.shapes import badge, clean, group, number, rect, text
+from nanoserve.course.view.svg import WIDTH
+from nanoserve.course.view.text import text_width
+from nanoserve.course.view.theme import hue_of, style
+from nanoserve.course.view.widget import live_html, show_picture
 
 # Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023), Figure 2:
 # the share of the KV cache's memory that held token states in each system.

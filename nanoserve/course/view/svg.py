@@ -1,11 +1,11 @@
 """One pool state as one SVG: a pure function, so that widgets, notebooks and figures show the same picture."""
 
-from nanoserve.course.pool_blocks import draw_blocks
-from nanoserve.course.pool_grid import Grid
-from nanoserve.course.pool_panel import draw_panel
-from nanoserve.course.pool_shapes import clean, group, number, rect, text
-from nanoserve.course.pool_state import PoolEvent, PoolState, describe, plural
-from nanoserve.course.pool_theme import hue_of, style
+from nanoserve.course.view.blocks import draw_blocks
+from nanoserve.course.view.grid import Grid
+from nanoserve.course.view.panel import draw_panel
+from nanoserve.course.view.shapes import clean, group, number, rect, text
+from nanoserve.course.view.state import PoolEvent, PoolState, describe, plural
+from nanoserve.course.view.theme import hue_of, style
 
 WIDTH = 960
 _MARGIN = 22

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from nanoserve.course.pool_shapes import badge, badge_width, clean, group, number, rect, text
-from nanoserve.course.pool_state import PoolState
-from nanoserve.course.pool_svg import WIDTH
-from nanoserve.course.pool_text import show_token
-from nanoserve.course.pool_theme import hue_of, style
+from nanoserve.course.view.shapes import badge, badge_width, clean, group, number, rect, text
+from nanoserve.course.view.state import PoolState
+from nanoserve.course.view.svg import WIDTH
+from nanoserve.course.view.text import show_token
+from nanoserve.course.view.theme import hue_of, style
 
 _MARGIN = 22
 _ROOM = WIDTH - 2 * _MARGIN

@@ -1,10 +1,10 @@
 """One block of the pool: its owner, its filled slots, what they hold, and what is wrong with it."""
 
-from nanoserve.course.pool_grid import Grid
-from nanoserve.course.pool_shapes import badge, badge_width, group, hatch, rect, text
-from nanoserve.course.pool_state import HeldBlock, PoolState, plural
-from nanoserve.course.pool_text import show_token
-from nanoserve.course.pool_theme import hue_of
+from nanoserve.course.view.grid import Grid
+from nanoserve.course.view.shapes import badge, badge_width, group, hatch, rect, text
+from nanoserve.course.view.state import HeldBlock, PoolState, plural
+from nanoserve.course.view.text import show_token
+from nanoserve.course.view.theme import hue_of
 
 Holders = list[tuple[str, HeldBlock]]
 

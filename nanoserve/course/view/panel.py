@@ -1,9 +1,9 @@
 """What stands beside the blocks: the block table in focus, the sequences, and the free stack."""
 
-from nanoserve.course.pool_shapes import badge, badge_width, group, rect, text
-from nanoserve.course.pool_state import PoolSequence, PoolState, plural
-from nanoserve.course.pool_text import text_width
-from nanoserve.course.pool_theme import hue_of
+from nanoserve.course.view.shapes import badge, badge_width, group, rect, text
+from nanoserve.course.view.state import PoolSequence, PoolState, plural
+from nanoserve.course.view.text import text_width
+from nanoserve.course.view.theme import hue_of
 
 _ROW = 23
 _HEADING = 26

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from nanoserve.course.pool_text import fit, text_width
+from nanoserve.course.view.text import fit, text_width
 
 
 def number(value: float) -> str:

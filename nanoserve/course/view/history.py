@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nanoserve.course.png import to_png
-from nanoserve.course.pool_ledger import Ledger
-from nanoserve.course.pool_probe import free_order
-from nanoserve.course.pool_state import PoolEvent, PoolState
-from nanoserve.course.pool_svg import draw_pool
-from nanoserve.course.pool_words import breakage
+from nanoserve.course.view.free_order import free_order
+from nanoserve.course.view.ledger import Ledger
+from nanoserve.course.view.png import to_png
+from nanoserve.course.view.state import PoolEvent, PoolState
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.words import breakage
 
 
 class History:
@@ -89,6 +89,6 @@ class History:
         self._views.append(view)
 
     def _ipython_display_(self) -> None:
-        from nanoserve.course.pool_view import show
+        from nanoserve.course.view.widget import show
 
         show(self)

@@ -6,11 +6,11 @@ from functools import partial
 from reprlib import repr as short_repr
 from typing import Any
 
-from nanoserve.course.calls import argument, block_ids_in, readable, told, whole
-from nanoserve.course.hooks import hook
-from nanoserve.course.pool_history import History
-from nanoserve.course.pool_state import PoolSequence, name_blocks, plural
-from nanoserve.course.pool_words import growth
+from nanoserve.course.view.calls import argument, block_ids_in, readable, told, whole
+from nanoserve.course.view.history import History
+from nanoserve.course.view.hooks import hook
+from nanoserve.course.view.state import PoolSequence, name_blocks, plural
+from nanoserve.course.view.words import growth
 
 
 def watch(allocator: Any) -> "Watch":

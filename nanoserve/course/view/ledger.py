@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from nanoserve.course.pool_state import HeldBlock, PoolSequence, PoolState
+from nanoserve.course.view.state import HeldBlock, PoolSequence, PoolState
 
 
 class Ledger:

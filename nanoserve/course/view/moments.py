@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nanoserve.course.pool_blocks import draw_blocks
-from nanoserve.course.pool_grid import Grid
-from nanoserve.course.pool_shapes import clean, number, rect, text
-from nanoserve.course.pool_state import PoolState, describe, plural
-from nanoserve.course.pool_svg import WIDTH
-from nanoserve.course.pool_theme import style
-from nanoserve.course.pool_view import live_html, show_picture
+from nanoserve.course.view.blocks import draw_blocks
+from nanoserve.course.view.grid import Grid
+from nanoserve.course.view.shapes import clean, number, rect, text
+from nanoserve.course.view.state import PoolState, describe, plural
+from nanoserve.course.view.svg import WIDTH
+from nanoserve.course.view.theme import style
+from nanoserve.course.view.widget import live_html, show_picture
 
 _MARGIN, _GAP = 22, 30
 _MOST_BLOCKS = 8
