@@ -185,7 +185,8 @@ full, empty, after_a = view.state(-2), view.state(), pool.k.clone()
 once = tokenizer.encode("Once upon a time")
 cache_b, stream_b = start(once, 20, allocator=pool, temperature=0.8, top_k=50, top_p=0.95, seed=17)
 print("B:", read("B", view, once, cache_b, stream_b, most=15))
-print(f"\nB's first token lies in slot {cache_b.table.slot(0)}; you guessed {first_slot}")
+guessed = "made no guess" if first_slot is None else f"guessed {first_slot}"
+print(f"\nB's first token lies in slot {cache_b.table.slot(0)}; you {guessed}")
 view
 
 # %% [markdown]
@@ -268,8 +269,8 @@ for temperature, top_k, top_p in [(0.7, 50, 0.9), (1.0, 0, 0.95), (1.5, 200, 0.8
 
 # %% [markdown]
 # Then the text: greedy, it equals transformers', token for token. Drawn with a seed, it is the same wherever its
-# keys and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in a pool that A and B have
-# used before.
+# keys and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in the pool that the greedy run
+# has just left.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -298,7 +299,7 @@ for block_id, slots in enumerate(written.tolist()):
     print(f"block {block_id}: {marks}")
 held = [divmod(cache_b.table.slot(position), 8) for position in range(cache_b.seq_len)]
 assert {(block, slot) for block, slot in written.nonzero().tolist()} == set(held)
-print(f"B's table: {cache_b.table.block_ids}; you guessed that the rest holds {in_the_rest or 'nothing yet'}")
+print(f"B's table: {cache_b.table.block_ids}; your guess of the rest: {in_the_rest or 'none yet'}")
 
 # %% [markdown]
 # `B` is a slot that B wrote, `a` one that still holds A's key to the last bit. Nothing wipes a block when it is
@@ -309,7 +310,7 @@ print(f"B's table: {cache_b.table.block_ids}; you guessed that the rest holds {i
 # ## Measure
 #
 # A day of traffic, on a model that stores keys and values and answers from a script, so that thousands of steps take
-# a moment. Every third reader leaves after five tokens. The same requests, with your `decode` and without its
+# a moment. About every third reader leaves after five tokens. The same requests, with your `decode` and without its
 # `finally`:
 
 # %%
