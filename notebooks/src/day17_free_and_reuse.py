@@ -31,13 +31,13 @@
 # %%
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import matplotlib.pyplot as plt
 import torch
 
 import nanoserve
-from nanoserve import BlockAllocator, KVCache, KVPool, Llama, NaiveKVCache, PagedKVCache
-from nanoserve import load_model, load_tokenizer
+from nanoserve import BlockAllocator, KVCache, KVPool, Llama, NaiveKVCache, PagedKVCache, load_model, load_tokenizer
 from nanoserve.sampling import check_sampling
 
 model, tokenizer = load_model(), load_tokenizer()
@@ -153,6 +153,7 @@ in_the_rest = None  # "zeros", "noise", …
 #
 # Your four pieces make a `generate`. Two helpers put them together: one starts a run, the other reads it.
 
+
 # %%
 def start(prompt, num_new, decode=decode, paged=False, block_size=16, allocator=None, seed=None, **settings):
     """A run's cache and its stream of tokens, out of your four pieces."""
@@ -167,7 +168,7 @@ def read(label, view, prompt, cache, stream, most=100):
     """Read at most so many tokens, while the view shows them in their blocks."""
     words = [tokenizer.decode([token]) for token in prompt]
     view.follow(label, cache, words)
-    for _, token in zip(range(most), stream):
+    for token in islice(stream, most):
         words.append(tokenizer.decode([token]))
     return "".join(words)
 
@@ -214,14 +215,20 @@ print(its_source)
 # %%
 from nanoserve import KVCacheExhausted
 
-TEXTS = "The old lighthouse stands|A good cup of coffee|My favourite book begins|The last train leaves|At night the city"
+CLIENTS = {
+    "A": "The old lighthouse stands",
+    "B": "A good cup of coffee",
+    "C": "My favourite book begins",
+    "D": "The last train leaves",
+    "E": "At night the city",
+}
 
 
 def serve_who_leave(decode):
     """Each client reads four tokens and hangs up."""
     pool = KVPool.for_model(model, num_blocks=8, block_size=4)
     view, connections = watch(pool), []
-    for label, text in zip("ABCDE", TEXTS.split("|")):
+    for label, text in CLIENTS.items():
         prompt = tokenizer.encode(text)
         cache, stream = start(prompt, 40, decode, allocator=pool)
         connections.append(stream)
@@ -315,7 +322,6 @@ print(f"B's table: {cache_b.table.block_ids}; your guess of the rest: {in_the_re
 
 # %%
 import random
-from itertools import islice
 
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
 
@@ -329,14 +335,16 @@ def day_of_traffic(decode, requests=90, seed=17):
         patience = 5 if rng.random() < 1 / 3 else num_new
         cache = cache_for(ScriptedModel(), num_new + 2, allocator=pool)
         stream = decode(ScriptedModel([7] * num_new), cache, [1, 2, 3], num_new, frozenset(), lambda row: 7)
+        now = number
         try:
             for step, _ in enumerate(islice(stream, patience)):
-                when.append(number + step / num_new)
+                now = number + step / num_new
+                when.append(now)
                 used.append(pool.allocator.num_used)
         except KVCacheExhausted:
             refused += 1
         stream.close()
-        when.append(number + 1)
+        when.append(now)
         used.append(pool.allocator.num_used)
     return when, used, refused
 
@@ -345,7 +353,7 @@ def day_of_traffic(decode, requests=90, seed=17):
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for which, colour, label in ((leaky, "#d55e00", "free behind the loop"), (decode, "#0072b2", "free in a finally")):
     when, used, refused = day_of_traffic(which)
-    axes.plot(when, used, color=colour, linewidth=1, label=label)
+    axes.step(when, used, where="post", color=colour, linewidth=1, label=label)
     print(f"{label}: {used[-1]} blocks in use at the end, {refused} of 90 requests refused")
 axes.axhline(64, color="#7f8895", linewidth=1, linestyle="--")
 axes.text(90, 65, "all 64 blocks", color="#7f8895", ha="right")
