@@ -32,8 +32,8 @@
 #
 # What exists is `nanoserve`, a small inference engine with a Llama model in it. `model(ids, cache)` computes the
 # keys and values of the tokens it is given, hands them to the cache, and attends to all that the cache gives back.
-# What is missing is the cache. These are eight tokens, one a step: in red the keys and values that a step
-# computes, in blue those that it only reads.
+# What is missing is the cache. These are eight tokens, one a step: in orange the keys and values that a
+# step computes, in blue those that it only reads.
 
 # %%
 import matplotlib.pyplot as plt
@@ -167,10 +167,10 @@ print(f"shortest {min(lengths)}, longest {max(lengths)}, on average {sum(lengths
 reservations(lengths, 2048, used_share, cost)
 
 # %% [markdown]
-# In grey is what Kwon et al. measured of real systems while they served real traffic ([SOSP
+# In grey is what Kwon et al. measured of earlier systems and of their own, with the lengths of real chats ([SOSP
 # 2023](https://arxiv.org/abs/2309.06180), Figure 2). *Max* reserves the longest text, as you do. *Pow2* reserves
 # the next power of two, and *Oracle* the true length, as if it were known: even that stands empty until the text
-# has grown. The last bar is the paper's own system, and it is where this course goes.
+# has grown. The last bar, vLLM, is their own, and it is where this course goes.
 #
 # An outlook, then: the **same memory**, cut into blocks of 16 tokens that are handed out as they are needed. That
 # is tomorrow's work, done here by the engine. How many of the day's requests fit in the room of those five?
@@ -283,7 +283,7 @@ timed = [first_and_step(arrivals(cached(long_text[:length], 8))) for length in p
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for place, colour, label in ((0, "#d55e00", "the first token"), (1, "#0072b2", "each token after it")):
     axes.plot(prompt_lengths, [1000 * times[place] for times in timed], "o-", color=colour, label=label)
-axes.set(xlabel="prompt length, tokens", ylabel="milliseconds to …", ylim=0, xlim=(0, 400))
+axes.set(xlabel="prompt length, tokens", ylabel="milliseconds", ylim=0, xlim=(0, 400))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
@@ -350,7 +350,7 @@ print("no suspicion yet" if factor is None else f"you suspect {factor} times: {w
 # %% [markdown]
 # ## In a real engine
 #
-# - Your `append` is, line for line, what transformers does: `DynamicLayer.update` in
+# - Your `append` is what transformers does: `DynamicLayer.update` in
 #   [`cache_utils.py`](https://github.com/huggingface/transformers/blob/main/src/transformers/cache_utils.py) joins
 #   old and new with `torch.cat`. `StaticLayer`, beside it, is the reservation: a tensor of `max_cache_len`.
 # - Your `kv_bytes_per_token` is vLLM's `page_size_bytes`, in the class `AttentionSpec` of

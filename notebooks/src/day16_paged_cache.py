@@ -66,7 +66,7 @@ guess = None  # a number of blocks
 # ## Build
 #
 # Three tasks: the way in, the way out, and a whole step through the layers of a model. The first two are functions
-# on one layer's memory. The check numbers its keys, so that it can say whose key came instead of whose.
+# on one layer's memory. The check's keys are numbered: it can tell which token's key lies where another's is due.
 #
 # {task 16.1}
 #
@@ -104,8 +104,9 @@ guess = None  # a number of blocks
 # {task 16.3}
 #
 # A step of the model goes through all its layers, and calls `append` once in each, with that layer's `k` and `v` of
-# the **same** tokens. So the block table grows once a step, in whichever layer comes first, and serves all of them:
-# a block id names a place in every layer. `self._layer_len` says how many tokens each layer holds.
+# the **same** tokens; back comes all that the layer holds, keys and values. So the block table grows once a step, in
+# whichever layer comes first, and serves all of them: a block id names a place in every layer. `self._layer_len` says
+# how many tokens each layer holds.
 #
 # Three things in this order: grow, write, gather. The slots and the block ids become tensors once a step, too
 # (`self._step` can remember for which step they were made): on a GPU, each such tensor is a copy across the bus, and
@@ -164,13 +165,14 @@ with live(view):
 
 # %%
 for label, cache in caches.items():
-    print(f"{label}  {cache.seq_len} tokens in blocks {cache.table.block_ids}:  {''.join(texts[label])!r}")
+    print(f"{label}: {cache.seq_len} tokens in blocks {cache.table.block_ids}")
 print(f"{pool.allocator.num_used} blocks in use;", "you made no guess" if guess is None else f"you guessed {guess}")
 
 # %% [markdown]
 # Four blocks a text, whatever the number of layers: the ids are shared by all 30, and by keys and values. Each block
 # is a stack of 60 small boxes, one for each layer's keys and one for its values.
-#
+
+# %% [markdown]
 # ## Prove
 #
 # First against the contiguous cache of Day 13. This cache is two caches: both store every step of every layer, and
@@ -200,6 +202,7 @@ class Both(KVCache):
         return ours
 
 
+# %%
 prompt = tokenizer.encode("A paged cache keeps the keys and values of a text in blocks, and")
 both = Both(PagedKVCache(KVPool.for_model(model, num_blocks=5)), NaiveKVCache())
 ours, logits = zip(*greedy(prompt, both, 48), strict=True)
@@ -211,13 +214,15 @@ print(f"{len(ours)} steps through {model.config.num_hidden_layers} layers: {both
 # own.
 
 # %%
+from textwrap import fill
+
 from nanoserve.course.oracle import transformers_tokens
 
 _, expected = zip(*greedy(prompt, NaiveKVCache(), 48), strict=True)
 assert all(same_bytes(a, b) for a, b in zip(logits, expected, strict=True))
 assert list(ours) == transformers_tokens(prompt, max_new_tokens=48)
 
-print(tokenizer.decode(prompt) + tokenizer.decode(ours))
+print(fill(tokenizer.decode(prompt + list(ours)), 100))
 print(f"\n{len(logits)} x {len(logits[0]):,} logits, each the same; {len(ours)} tokens, each equal to transformers'")
 
 # %% [markdown]
@@ -267,8 +272,6 @@ print(f"from the first token to the 2,048th: {all_stored / 1e6:.0f} MB stored, {
 from functools import partial
 from itertools import pairwise
 
-import matplotlib.pyplot as plt
-
 from nanoserve.course.timing import arrivals
 
 
@@ -290,6 +293,9 @@ for n in lengths:
     in_one_piece.append(milliseconds(partial(attention, *pieces)))
     gathered.append(milliseconds(lambda n=n, ids=ids: attention(*(gather_by_table(part, ids, n) for part in memory))))
 print(f"at {n:,} tokens: {in_one_piece[-1]:.2f} ms in one piece, {gathered[-1]:.2f} ms with the gather")
+
+# %%
+import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 left.plot(history, [b / 1e6 for b in copied], color="#d55e00", label="copied by the gather")
@@ -327,31 +333,20 @@ def zeroed(pool):
 prompt = tokenizer.encode("Once upon a time")
 for name, cache in {"yours  ": PagedKVCache, "suspect": SuspectCache}.items():
     pool = zeroed(KVPool.for_model(model, num_blocks=8, block_size=8))
-    print(name, repr(tokenizer.decode([token for token, _ in greedy(prompt, cache(pool), 28)])))
+    print(name, repr(tokenizer.decode([token for token, _ in greedy(prompt, cache(pool), 20)])))
 
 # %% [markdown]
 # To find it, give it the keys of 32 tokens, a prompt of 5 and then one at a time, and ask of every position whose key
 # comes back. A row is a block of the table, a column an offset. What do the wrong ones have in common?
 
 # %%
+from nanoserve.course.exercises.day16.key_map import draw_key_map, whose_keys
+
 suspect, witness = SuspectCache(zeroed(KVPool(1, 8, 8, 3, 64))), NaiveKVCache()
 for new in (5, *[1] * 27):
     k, v = torch.randn(2, 1, 3, new, 64)
-    kept, right = suspect.append(0, k, v)[0][0, 0], witness.append(0, k, v)[0][0, 0]
-whose = [(right == row).all(1).nonzero().flatten().tolist() for row in kept]
-
-figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
-for position, found in enumerate(whose):
-    block, offset = divmod(position, 8)
-    axes.add_patch(plt.Rectangle((offset, block), 0.94, 0.9, color="#d9e8f2" if found == [position] else "#e69f00"))
-    key = f"key of {found[0]}" if found else "nothing"
-    axes.text(offset + 0.47, block + 0.45, key, ha="center", va="center", fontsize=8)
-axes.set(xlim=(0, 8), ylim=(4, 0), xlabel="offset in the block", ylabel="entry of the table")
-axes.set_xticks([offset + 0.47 for offset in range(8)], range(8))
-axes.set_yticks([entry + 0.45 for entry in range(4)], range(4))
-axes.tick_params(length=0)
-axes.spines[:].set_visible(False)
-plt.show()
+    kept, right = suspect.append(0, k, v)[0], witness.append(0, k, v)[0]
+draw_key_map(whose_keys(kept[0, 0], right[0, 0]), block_size=8)
 
 # %%
 what_is_wrong = None  # your suspicion, in a sentence

@@ -31,6 +31,7 @@
 # %%
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import matplotlib.pyplot as plt
 import torch
@@ -167,7 +168,7 @@ def read(label, view, prompt, cache, stream, most=100):
     """Read at most so many tokens, while the view shows them in their blocks."""
     words = [tokenizer.decode([token]) for token in prompt]
     view.follow(label, cache, words)
-    for _, token in zip(range(most), stream):
+    for token in islice(stream, most):
         words.append(tokenizer.decode([token]))
     return "".join(words)
 
@@ -185,7 +186,8 @@ full, empty, after_a = view.state(-2), view.state(), pool.k.clone()
 once = tokenizer.encode("Once upon a time")
 cache_b, stream_b = start(once, 20, allocator=pool, temperature=0.8, top_k=50, top_p=0.95, seed=17)
 print("B:", read("B", view, once, cache_b, stream_b, most=15))
-print(f"\nB's first token lies in slot {cache_b.table.slot(0)}; you guessed {first_slot}")
+guessed = "made no guess" if first_slot is None else f"guessed {first_slot}"
+print(f"\nB's first token lies in slot {cache_b.table.slot(0)}; you {guessed}")
 view
 
 # %% [markdown]
@@ -213,16 +215,20 @@ print(its_source)
 # %%
 from nanoserve import KVCacheExhausted
 
-TEXTS = (
-    "The old lighthouse stands|A good cup of coffee|My favourite book begins|The last train leaves|At night the city"
-)
+CLIENTS = {
+    "A": "The old lighthouse stands",
+    "B": "A good cup of coffee",
+    "C": "My favourite book begins",
+    "D": "The last train leaves",
+    "E": "At night the city",
+}
 
 
 def serve_who_leave(decode):
     """Each client reads four tokens and hangs up."""
     pool = KVPool.for_model(model, num_blocks=8, block_size=4)
     view, connections = watch(pool), []
-    for label, text in zip("ABCDE", TEXTS.split("|")):
+    for label, text in CLIENTS.items():
         prompt = tokenizer.encode(text)
         cache, stream = start(prompt, 40, decode, allocator=pool)
         connections.append(stream)
@@ -270,8 +276,8 @@ for temperature, top_k, top_p in [(0.7, 50, 0.9), (1.0, 0, 0.95), (1.5, 200, 0.8
 
 # %% [markdown]
 # Then the text: greedy, it equals transformers', token for token. Drawn with a seed, it is the same wherever its
-# keys and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in a pool that A and B have
-# used before.
+# keys and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in the pool that the greedy run
+# has just left.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -300,7 +306,7 @@ for block_id, slots in enumerate(written.tolist()):
     print(f"block {block_id}: {marks}")
 held = [divmod(cache_b.table.slot(position), 8) for position in range(cache_b.seq_len)]
 assert {(block, slot) for block, slot in written.nonzero().tolist()} == set(held)
-print(f"B's table: {cache_b.table.block_ids}; you guessed that the rest holds {in_the_rest or 'nothing yet'}")
+print(f"B's table: {cache_b.table.block_ids}; your guess of the rest: {in_the_rest or 'none yet'}")
 
 # %% [markdown]
 # `B` is a slot that B wrote, `a` one that still holds A's key to the last bit. Nothing wipes a block when it is
@@ -311,12 +317,11 @@ print(f"B's table: {cache_b.table.block_ids}; you guessed that the rest holds {i
 # ## Measure
 #
 # A day of traffic, on a model that stores keys and values and answers from a script, so that thousands of steps take
-# a moment. Every third reader leaves after five tokens. The same requests, with your `decode` and without its
+# a moment. About every third reader leaves after five tokens. The same requests, with your `decode` and without its
 # `finally`:
 
 # %%
 import random
-from itertools import islice
 
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
 
@@ -330,14 +335,16 @@ def day_of_traffic(decode, requests=90, seed=17):
         patience = 5 if rng.random() < 1 / 3 else num_new
         cache = cache_for(ScriptedModel(), num_new + 2, allocator=pool)
         stream = decode(ScriptedModel([7] * num_new), cache, [1, 2, 3], num_new, frozenset(), lambda row: 7)
+        now = number
         try:
             for step, _ in enumerate(islice(stream, patience)):
-                when.append(number + step / num_new)
+                now = number + step / num_new
+                when.append(now)
                 used.append(pool.allocator.num_used)
         except KVCacheExhausted:
             refused += 1
         stream.close()
-        when.append(number + 1)
+        when.append(now)
         used.append(pool.allocator.num_used)
     return when, used, refused
 
@@ -346,7 +353,7 @@ def day_of_traffic(decode, requests=90, seed=17):
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for which, colour, label in ((leaky, "#d55e00", "free behind the loop"), (decode, "#0072b2", "free in a finally")):
     when, used, refused = day_of_traffic(which)
-    axes.plot(when, used, color=colour, linewidth=1, label=label)
+    axes.step(when, used, where="post", color=colour, linewidth=1, label=label)
     print(f"{label}: {used[-1]} blocks in use at the end, {refused} of 90 requests refused")
 axes.axhline(64, color="#7f8895", linewidth=1, linestyle="--")
 axes.text(90, 65, "all 64 blocks", color="#7f8895", ha="right")

@@ -111,7 +111,11 @@ def all_three_agree_with_the_reference(probe: Probe) -> None:
 def _call(probe: Probe, row: torch.Tensor, *settings: float | None) -> object:
     line = f"warp({', '.join([_told(row), *map(str, settings)])})"
     probe.calls.clear()
-    return probe.record(line, probe.subject, row.clone(), *settings, shows_result=False)
+    try:
+        return probe.record(line, probe.subject, row.clone(), *settings, shows_result=False)
+    finally:
+        if settings[2:]:
+            probe.calls.append(f"(softmax of the row by its temperature: {_told((row / settings[0]).softmax(0))})")
 
 
 def _compare(

@@ -58,8 +58,15 @@ class _Run:
             list(islice(self.stream, 12))  # to its end, or Python complains once more when it is dropped
             self.probe.fail("a stream that ends", f"RuntimeError: {error}", "goes-on-when-closed")
 
-    def leaks(self) -> str:
-        return f"{self.used} blocks still out"
+    def must(self, holds: bool, expected: str, came: str, slip: str) -> None:
+        """One case."""
+        self.probe.cases += 1
+        if not holds:
+            self.probe.fail(expected, came, slip)
+
+    def must_be_out(self, when: str, slip: str) -> None:
+        """One case: the pool has all of its blocks back."""
+        self.must(not self.used, f"0 blocks in use {when}", f"{self.used} still in use", slip)
 
 
 def the_tokens_come(probe: Probe) -> None:
@@ -75,7 +82,7 @@ def the_tokens_come(probe: Probe) -> None:
     probe.equal(_Run(probe).rest(), expected, "other-tokens", giveaways)
     run = _Run(probe, num_new=0)
     probe.equal(run.rest(), [], "none-is-none")
-    probe.equal(len(run.model.steps), 0, "none-is-none")
+    run.must(not run.model.steps, "no step of the model", f"{len(run.model.steps)}", "none-is-none")
 
 
 def a_step_feeds_what_is_new(probe: Probe) -> None:
@@ -89,22 +96,19 @@ def a_step_feeds_what_is_new(probe: Probe) -> None:
         "prompt-again": [_PROMPT] * 4,
     }
     probe.equal(fed, [_PROMPT, [11], [12], [13]], "other-steps", giveaways)
-    probe.equal(held, [0, 3, 4, 5], "freed-each-step")
+    words = "a cache that holds {} tokens before the steps".format
+    run.must(held == [0, 3, 4, 5], words([0, 3, 4, 5]), words(held), "freed-each-step")
 
 
 def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
     """each token comes as soon as it is there"""
     run = _Run(probe)
-    probe.equal(len(run.model.steps), 0, "runs-unasked")
+    run.must(not run.model.steps, "no step before the first token is asked for", "one step", "runs-unasked")
     run.next()
     steps = len(run.model.steps)
-    probe.cases += 1
-    if steps != 1:
-        probe.fail(
-            "one step of the model before the first token",
-            f"{steps} of them",
-            "one-token-late" if steps == 2 else "collects-first",
-        )
+    slip = "one-token-late" if steps == 2 else "collects-first"
+    run.must(steps == 1, "one step of the model before the first token", f"{steps} of them", slip)
+    run.rest()
 
 
 def an_eos_is_the_last_token(probe: Probe) -> None:
@@ -117,17 +121,13 @@ def an_eos_is_the_last_token(probe: Probe) -> None:
 
 def a_text_that_ends_gives_its_blocks_back(probe: Probe) -> None:
     """a text that ends gives its blocks back"""
-    at_eos, full = _Run(probe, eos=(12,)), _Run(probe)
+    at_eos = _Run(probe, eos=(12,))
     at_eos.rest()
+    full = _Run(probe)
     full.rest()
-    probe.cases += 2
-    if full.used and at_eos.used:
-        probe.fail("0 blocks in use", full.leaks(), "never-freed")
-    if full.used:
-        probe.fail("0 blocks in use after the last token", full.leaks(), "only-at-eos")
-    if at_eos.used:
-        probe.calls[:] = [probe.calls[0].replace("{}", "{12}"), "list(stream) → [11, 12]"]
-        probe.fail("0 blocks in use after an eos", at_eos.leaks(), "not-at-eos")
+    full.must_be_out("after the last token", "never-freed" if at_eos.used else "only-at-eos")
+    probe.calls[:] = [probe.calls[0].replace("{}", "{12}"), "list(stream) → [11, 12]"]
+    at_eos.must_be_out("after an eos", "not-at-eos")
 
 
 def an_error_gives_the_blocks_back(probe: Probe) -> None:
@@ -143,10 +143,8 @@ def an_error_gives_the_blocks_back(probe: Probe) -> None:
             probe.cases += 1
         else:
             probe.fail("RuntimeError: the forward pass fails", "no error", "error-swallowed")
-        if run.used:
-            slip = "free-after-the-loop" if left_early.used else "only-when-closed"
-            slip = slip if step else "prefill-outside"
-            probe.fail("0 blocks in use after the error", run.leaks(), slip)
+        slip = "free-after-the-loop" if left_early.used else "only-when-closed"
+        run.must_be_out("after the error", slip if step else "prefill-outside")
 
 
 def a_reader_who_leaves_gives_the_blocks_back(probe: Probe) -> None:
@@ -155,17 +153,14 @@ def a_reader_who_leaves_gives_the_blocks_back(probe: Probe) -> None:
         run = _Run(probe)
         run.next(tokens)
         run.close()
-        probe.cases += 1
-        if run.used:
-            slip = "except-exception" if tokens == 2 else "first-token-outside"
-            probe.fail("0 blocks in use after close()", run.leaks(), slip)
+        run.must_be_out("after close()", "except-exception" if tokens == 2 else "first-token-outside")
 
 
 def the_others_keep_their_blocks(probe: Probe) -> None:
     """other sequences of the pool keep their blocks"""
     run = _Run(probe, neighbour=4)
     run.rest()
-    probe.equal(run.used, 2, "frees-the-pool")
+    run.must(run.used == 2, "2 blocks in use: the other sequence's", f"{run.used} in use", "frees-the-pool")
 
 
 def the_cache_is_freed_once(probe: Probe) -> None:
@@ -180,23 +175,18 @@ def the_cache_is_freed_once(probe: Probe) -> None:
     except RuntimeError:
         probe.cases += 1
     for way, run in (("the last token", finished), ("an eos", at_eos), ("close()", closed), ("an error", failed)):
-        probe.cases += 1
-        if run.cache.frees > 1:
-            probe.calls[:] = [probe.calls[0], f"… and then {way}"]
-            probe.fail("one cache.free()", f"{run.cache.frees} of them", "freed-twice")
+        probe.calls[:] = [probe.calls[0], f"… and then {way}"]
+        run.must(run.cache.frees < 2, "one cache.free()", f"{run.cache.frees} of them", "freed-twice")
 
 
 def the_blocks_are_back_before_the_last_token(probe: Probe) -> None:
     """the last token is handed over when the blocks are back"""
     run = _Run(probe)
     run.next(4)
-    probe.cases += 2
-    if run.used:
-        probe.fail("0 blocks in use once the last token is out", run.leaks(), "last-token-first")
+    run.must_be_out("once the last token is out", "last-token-first")
     run = _Run(probe, eos=(12,))
     run.next(2)
-    if run.used:
-        probe.fail("0 blocks in use once the eos is out", run.leaks(), "eos-first")
+    run.must_be_out("once the eos is out", "eos-first")
 
 
 def _argmax(logits: torch.Tensor) -> int:
