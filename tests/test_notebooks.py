@@ -38,9 +38,14 @@ def committed(source: Path) -> list[str]:
 
 
 def without_pictures(text: str) -> nbformat.NotebookNode:
-    """A notebook less the bytes of its pictures, which follow the versions of the libraries that drew them."""
+    """A notebook less the bytes of its pictures, which follow the versions of the libraries that drew them.
+
+    The outputs of a cell that nbval is told to ignore, such as timings, are left out too.
+    """
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
+        if "nbval-ignore-output" in cell.metadata.get("tags", ()):
+            cell.outputs = []
         for output in cell.get("outputs", ()):
             if "image/png" in output.get("data", {}):
                 output.data["image/png"] = "a picture"
