@@ -298,8 +298,8 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This cache has a fault. Its text is right, token for token; no test above would notice. So look at its memory,
-# beside your cache's and the line that you foretold.
+# This cache has a fault. Its text is right, token for token, so no look at the text will find it. Look at its
+# memory, beside the engine's own cache and the line that you foretold.
 
 # %%
 from nanoserve.course.exercises.day13.planted import SuspectKVCache
