@@ -67,8 +67,18 @@ guess = None  # for example 1000
 # %% [markdown]
 # ## Build
 #
-# Three tasks: the cache, what it costs, and what it wastes.
-#
+# Three tasks: the cache, what it costs, and what it wastes. Their stubs use these names:
+
+# %%
+from collections.abc import Sequence
+
+import torch
+
+import nanoserve
+from nanoserve import KVCache
+from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, SMOLLM2_135M
+
+# %% [markdown]
 # {task 13.1}
 #
 # In each step every layer calls `append` once. The first step brings the whole prompt (*prefill*), each later one
@@ -87,23 +97,14 @@ guess = None  # for example 1000
 #
 # </details>
 
-# %%
-from collections.abc import Sequence
-
-import torch
-
-import nanoserve
-from nanoserve import KVCache
-from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, SMOLLM2_135M
-
 # %% task="13.1"
 
 # %% [markdown]
 # {task 13.2}
 #
-# How many bytes does one token leave behind? A model's `config` has the sizes. It also has two that invite a
-# mistake: today's models let several *query* heads share one *KV* head (grouped-query attention), and only the
-# KV heads are kept.
+# How many bytes does one token leave behind, in all layers? A model's `config` has the sizes, and some that only
+# look like them: today's models let several *query* heads share one *KV* head (grouped-query attention), and only
+# the KV heads' keys and values are kept.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -159,12 +160,12 @@ print(f"{at_once} requests at once; you guessed {guess}" if guess is not None el
 # %%
 import random
 
-from nanoserve.course.view.reservations import reservations
+from nanoserve.course.view.reservations import Reservations
 
 rng = random.Random(13)
 lengths = [min(2048, round(rng.lognormvariate(5.8, 0.6))) for _ in range(400)]
 print(f"shortest {min(lengths)}, longest {max(lengths)}, on average {sum(lengths) / len(lengths):.0f} tokens")
-reservations(lengths, 2048, used_share, cost)
+Reservations(lengths, 2048, used_share, cost)
 
 # %% [markdown]
 # In grey is what Kwon et al. measured of earlier systems and of their own, with the lengths of real chats ([SOSP
@@ -297,8 +298,8 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This cache has a fault. Its text is right, token for token; no test above would notice. So look at its memory,
-# beside your cache's and the line that you foretold.
+# This cache has a fault. Its text is right, token for token, so no look at the text will find it. Look at its
+# memory, beside the engine's own cache and the line that you foretold.
 
 # %%
 from nanoserve.course.exercises.day13.planted import SuspectKVCache

@@ -33,7 +33,6 @@
 import torch
 import torch.nn.functional as F
 
-import nanoserve
 from nanoserve import BlockTable, KVPool, NaiveKVCache, load_model, load_tokenizer
 from nanoserve.cache import KVCache
 
@@ -222,7 +221,7 @@ _, expected = zip(*greedy(prompt, NaiveKVCache(), 48), strict=True)
 assert all(same_bytes(a, b) for a, b in zip(logits, expected, strict=True))
 assert list(ours) == transformers_tokens(prompt, max_new_tokens=48)
 
-print(fill(tokenizer.decode(prompt + list(ours)), 100))
+print(fill(tokenizer.decode(prompt + list(ours)), 88))
 print(f"\n{len(logits)} x {len(logits[0]):,} logits, each the same; {len(ours)} tokens, each equal to transformers'")
 
 # %% [markdown]

@@ -1,5 +1,6 @@
 """Day 13: caches, costs and shares that people write."""
 
+from functools import partial
 from statistics import mean
 
 import torch
@@ -392,13 +393,7 @@ class AnEmptyHistory(NaiveKVCache):
 
 
 # ---- 13.2: what a token costs
-def cost(slip: str):
-    """A wrong answer that bears the function's own name, as a learner's does."""
-
-    def keep(answer):
-        return wrong("13.2", slip)(answer)
-
-    return keep
+cost = partial(wrong, "13.2")
 
 
 @cost("no-return")
@@ -522,8 +517,7 @@ def bits_in_whole_bytes(config, dtype, tensors=2):
 
 
 # ---- 13.3: what a reservation wastes
-def share(slip: str):
-    return wrong("13.3", slip)
+share = partial(wrong, "13.3")
 
 
 @share("no-return")

@@ -21,13 +21,7 @@ _ROW = 38
 _PANEL_X = 690
 
 
-def reservations(
-    lengths: Sequence[int],
-    max_len: int,
-    share: Callable[[Sequence[int], int], float],
-    bytes_per_token: int,
-    shown: int = 5,
-) -> "ReservationView":
+class Reservations:
     """A day's requests in reservations of `max_len` tokens: a picture, and in a live notebook a slider over `max_len`.
 
     Args:
@@ -37,11 +31,6 @@ def reservations(
         bytes_per_token: of keys and values.
         shown: how many of the requests are drawn.
     """
-    return ReservationView(lengths, max_len, share, bytes_per_token, shown)
-
-
-class ReservationView:
-    """What `reservations` shows; name it at the end of a cell to see it."""
 
     def __init__(
         self,
@@ -49,7 +38,7 @@ class ReservationView:
         max_len: int,
         share: Callable[[Sequence[int], int], float],
         bytes_per_token: int,
-        shown: int,
+        shown: int = 5,
     ) -> None:
         self._lengths, self._max_len, self._share = lengths, max_len, share
         self._bytes_per_token, self._shown = bytes_per_token, lengths[:shown]
