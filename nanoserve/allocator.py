@@ -19,13 +19,13 @@ class BlockAllocator:
         block_size: tokens in a block.
 
     Raises:
-        ValueError: a size is not a whole number of at least 1.
+        ValueError: a size is not an int of at least 1.
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         for name, size in (("num_blocks", num_blocks), ("block_size", block_size)):
             if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
+                raise ValueError(f"{name} must be an int of at least 1, got {size!r}")
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._free = list(reversed(range(num_blocks)))  # the top of the stack is the last item: 0 goes out first

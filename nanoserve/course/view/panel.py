@@ -52,6 +52,8 @@ def _table(state: PoolState, x: float, y: float, width: float, rows: int) -> str
             text(x + (width + 58) / 2, top + 14, f"block {block_id}", 12, "ink", room=width - 66, anchor="middle"),
         ]
     for line, words in enumerate(_newest_position(sequence, state.block_size)):
+        if text_width(words, 11.5) > width:  # large pools have long numbers
+            words = words.replace(" × ", "×").replace(" + ", "+")  # noqa: RUF001
         parts.append(text(x, _top(y, len(shown)) + 15 + line * 16, words, 11.5, "mute", room=width))
     return group("table", parts)
 
