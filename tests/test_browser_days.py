@@ -42,11 +42,11 @@ def every_view_moves(notebook: OpenNotebook) -> None:
     views = notebook.page.locator(".jp-Cell-outputArea:has(.pool-live):has(.noUi-handle)")
     assert views.count()
     for number in range(views.count()):
-        view = views.nth(number)
-        picture, handle = view.locator(".pool-live").first, view.locator(".noUi-handle").first
-        at_its_end, key = handle.get_attribute("aria-valuenow") != "0.0", {True: "ArrowLeft", False: "ArrowRight"}
-        before = picture.inner_html()
-        handle.press(key[at_its_end])
+        view, handle = views.nth(number), views.nth(number).locator(".noUi-handle").first
+        at_its_start = float(handle.get_attribute("aria-valuenow")) == float(handle.get_attribute("aria-valuemin"))
+        before = view.locator(".pool-live").first.inner_html()
+        handle.press("ArrowRight" if at_its_start else "ArrowLeft")
         notebook.page.wait_for_function(
-            "([element, before]) => element.innerHTML !== before", arg=[picture.element_handle(), before]
+            "([view, before]) => view.querySelector('.pool-live').innerHTML !== before",
+            arg=[view.element_handle(), before],
         )
