@@ -6,7 +6,7 @@ PYTHON ?=
 PORT ?= 8888
 export VENV PYTHON PORT
 
-# One set of extras for both commands: what the tests add is small, and `make test` after `make lab` needs no network.
+# One set of extras for both commands: what the tests add is small, and `make test` after `make lab` installs nothing.
 EXTRAS := course,lab,test
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 RUN := "$$VENV/bin/python"

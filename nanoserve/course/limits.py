@@ -33,14 +33,14 @@ class Outcome:
         return isinstance(self.error, OutOfTime)
 
 
-def run_limited(run: Callable[[], object], seconds: float, keep_printed: int = 2000) -> Outcome:
-    """Call `run()` for at most `seconds`, keeping the first `keep_printed` characters that it prints.
+def run_limited(run: Callable[[], object], seconds: float) -> Outcome:
+    """Call `run()` for at most `seconds`, keeping the first lines that it prints.
 
     It runs in a thread of its own, so that this works on every system and whichever thread asks. When the time is up,
     an `OutOfTime` is raised inside that thread, again and again until it ends. Ctrl-C ends it too, and is passed on.
     """
     error: BaseException | None = None
-    printed = _FirstCharacters(keep_printed)
+    printed = _FirstLines()
 
     def work() -> None:
         nonlocal error
@@ -68,7 +68,7 @@ def run_limited(run: Callable[[], object], seconds: float, keep_printed: int = 2
 
 
 def own_line(error: BaseException) -> str | None:
-    """The innermost line of the learner's own code in an error's traceback, as "line 12: `x = y`"."""
+    """The innermost line of the learner's own code in an error's traceback, as "line 12 of `f`: `x = y`"."""
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         if _is_learners(frame):
             return _describe(frame, number)
@@ -89,29 +89,30 @@ def _is_learners(frame: FrameType) -> bool:
 
 def _describe(frame: FrameType, number: int) -> str:
     [summary] = traceback.StackSummary.extract([(frame, number)])
-    return f"line {number}: `{summary.line}`" if summary.line else f"line {number} of {frame.f_code.co_name}"
+    place = f"line {number} of `{frame.f_code.co_name}`"  # the name tells which cell: each counts its lines anew
+    return f"{place}: `{summary.line}`" if summary.line else place
 
 
-def _stop(thread: threading.Thread, patience: float = 2.0) -> None:
+def _stop(thread: threading.Thread) -> None:
     """Raise OutOfTime in the thread until it ends. A bare `except:` may swallow one, but not one after the other."""
-    tries = int(patience / 0.005)
-    for _ in range(tries):
+    for _ in range(400):  # two seconds
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime))
         thread.join(0.005)
         if not thread.is_alive():
             return
 
 
-class _FirstCharacters(io.StringIO):
-    """Keeps the first characters written to it and drops the rest, so that a print storm costs nothing."""
+class _FirstLines(io.StringIO):
+    """Keeps the first lines and characters written to it and drops the rest, so that a print storm costs nothing."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, lines: int = 12, characters: int = 1200) -> None:
         super().__init__()
-        self._room = limit
+        self._lines, self._characters = lines, characters
 
     def write(self, text: str) -> int:
-        kept = text[: self._room]
-        self._room -= len(kept)
+        kept = "".join(text[: self._characters].splitlines(keepends=True)[: self._lines])
+        self._characters -= len(kept)
+        self._lines -= kept.count("\n")
         super().write(kept)
         if kept != text and not self.getvalue().endswith("…"):
             super().write("…")

@@ -96,11 +96,11 @@ class Traced:
         self._probe, self._name, self._inner = probe, name, inner
 
     def __getattr__(self, attribute: str) -> object:
-        value = getattr(self._inner, attribute)
-        if callable(value):
-            return lambda *args: self._probe.record(f"{self._name}.{attribute}({_list(args)})", value, *args)
-        self._probe.calls.append(f"{self._name}.{attribute} → {show(value)}")
-        return value
+        name = f"{self._name}.{attribute}"
+        if callable(getattr(type(self._inner), attribute, None)):
+            return lambda *args: self._probe.record(f"{name}({_list(args)})", getattr(self._inner, attribute), *args)
+        value = self._probe.record(name, getattr, self._inner, attribute)
+        return (lambda *args: self._probe.record(f"{name}({_list(args)})", value, *args)) if callable(value) else value
 
 
 def show(value: object, limit: int = 200) -> str:

@@ -127,9 +127,9 @@ def find(task_id: str) -> Task:
     Raises:
         KeyError: there is none; the message lists the day's tasks.
     """
-    tasks = all_tasks()
+    tasks, task_id = all_tasks(), str(task_id)  # 14.1 is as good as "14.1"
     if task_id not in tasks:
-        near = [other for other in tasks if other.split(".")[0] == str(task_id).split(".")[0]] or list(tasks)
+        near = [other for other in tasks if other.split(".")[0] == task_id.split(".")[0]] or list(tasks)
         raise KeyError(f"there is no task {task_id!r}; there are {', '.join(near)}")
     return tasks[task_id]
 

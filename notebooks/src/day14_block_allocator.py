@@ -33,7 +33,8 @@
 #
 # > Every block is in exactly one of two places: on the free stack, or in the allocated set.
 #
-# Here is a pool of six blocks with three sequences in it, run by the engine's own allocator:
+# Here is a pool of six blocks with three sequences in it, run by the engine's own allocator. (The block table and the
+# slot beside it are Day 15's matter.)
 
 # %%
 from collections.abc import Iterable
@@ -61,9 +62,10 @@ guess = None  # for example [0, 1]
 # %% [markdown]
 # ## Build
 #
-# Four tasks make one class. Each goes on with your class of the task before, by `yours("14.1")`, or with the
-# reference's where yours does not pass yet: you can start anywhere and come back. Replace `raise
-# NotImplementedError`, run the cell, and `check` tells you where you stand.
+# Four tasks make one class. Each goes on with your class of the task before, by `yours("14.1")`, or with the reference
+# as far as that task where yours does not pass yet: you can start anywhere and come back. Replace `raise
+# NotImplementedError`, run the cell, and `check` tells you where you stand. When you change an earlier task, run the
+# later ones again.
 #
 # {task 14.1}
 #
@@ -140,6 +142,7 @@ guess = None  # for example [0, 1]
 # gives one back.
 
 # %%
+BlockAllocator = yours("14.4")
 allocator = BlockAllocator(num_blocks=6, block_size=16)
 pool = watch(allocator)
 
@@ -212,7 +215,8 @@ theirs = transformers_tokens(prompt, max_new_tokens=48)
 print(tokenizer.decode(ours, skip_special_tokens=True))
 assert ours == theirs
 print(f"\n{len(ours)} tokens, each equal to transformers'")
-print(f"{allocator.peak_used} blocks at the peak, {allocator.num_used} in use now")
+assert allocator.num_free == allocator.num_blocks
+print(f"{allocator.peak_used} blocks at the peak; now {allocator.num_free} of {allocator.num_blocks} are free again")
 
 # %% [markdown]
 # ## Measure
@@ -253,12 +257,11 @@ def blocks_touched(allocator, requests=400, seed=14):
 
 stack_pool, queue_pool = BlockAllocator(256, 16), QueueAllocator(256, 16)
 stack, queue = blocks_touched(stack_pool), blocks_touched(queue_pool)
-assert stack_pool.peak_used == queue_pool.peak_used
 print(f"at most {stack_pool.peak_used} blocks in use at once; touched: stack {stack[-1]}, queue {queue[-1]} of 256")
 
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.plot(queue, color="#d55e00", label="queue: first in, first out")
-axes.plot(stack, color="#0072b2", label="stack: last in, first out (yours)")
+axes.plot(stack, color="#0072b2", label="stack: last in, first out")
 axes.axhline(stack_pool.peak_used, color="#7f8895", linewidth=1, linestyle="--", label="most in use at once")
 axes.set(xlabel="requests served", ylabel="different blocks touched", ylim=(0, 270), xlim=(0, 400))
 axes.spines[["top", "right"]].set_visible(False)
@@ -272,9 +275,8 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This allocator has a fault. It is small, it is of a kind that real engines leak memory by, and no test with a
-# single sequence that looks at the *last* block would see it. Press **Free**, for one sequence and then the
-# other, and watch the counters: what does not come back?
+# This allocator has a fault, of a kind that real engines leak memory by. Two sequences are in it. Press **Free** for
+# the one and then for the other: which block is not free again?
 
 # %%
 from nanoserve.course.exercises.day14.planted import SuspectAllocator

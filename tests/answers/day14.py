@@ -53,6 +53,12 @@ class LooksInsteadOfTaking(After1):
         return block
 
 
+@wrong("14.1", "a-list-for-an-id")
+class ReturnsAListOfOne(After1):
+    def allocate(self):
+        return [super().allocate()]
+
+
 @wrong("14.1", "wrong-id")
 class CountsFromOne(After1):
     def __init__(self, num_blocks, block_size):
@@ -275,23 +281,10 @@ class LooksAtTheTopOnly(After1):
 
 @wrong("14.2", "unknown-id-accepted")
 class LooksAmongTheFreeOnly(After1):
-    freed = frozenset()
-
     def _require_allocated(self, block_ids):
         for block in block_ids:
-            if block in self.freed:
+            if block in self._free:
                 raise ValueError(f"block {block} is free already")
-
-    def allocate(self):
-        block = super().allocate()
-        self.freed -= {block}
-        return block
-
-    def free(self, block_id):
-        self._require_allocated([block_id])
-        self._allocated.discard(block_id)
-        self._free.append(block_id)
-        self.freed |= {block_id}
 
 
 @wrong("14.2", "unnamed-block")
@@ -321,13 +314,31 @@ class ReturnsAfterTheFirst(After1):
 
 
 @wrong("14.2", "guard-moves-blocks")
-class TheGuardFreesToo(After2):
+class TheGuardRemovesToo(After1):
     def _require_allocated(self, block_ids):
-        super()._require_allocated(block_ids)
-        if len(block_ids) > 1:
-            for block in block_ids:
-                self._allocated.remove(block)
-                self._free.append(block)
+        for block in block_ids:
+            if block not in self._allocated:
+                raise ValueError(f"block {block} is not allocated")
+            self._allocated.remove(block)
+
+
+@wrong("14.2", "unnamed-duplicate")
+class NamesNoDuplicate(After1):
+    def _require_allocated(self, block_ids):
+        if len(set(block_ids)) < len(block_ids):
+            raise ValueError("duplicate ids")
+        for block in block_ids:
+            if block not in self._allocated:
+                raise ValueError(f"block {block} is not allocated")
+
+
+@wrong("14.2", "guard-changes-the-list")
+class EmptiesTheListItLooksAt(After1):
+    def _require_allocated(self, block_ids):
+        while block_ids:
+            block = block_ids.pop()
+            if block not in self._allocated or block in block_ids:
+                raise ValueError(f"block {block} cannot go back")
 
 
 # ---- 14.3: all the blocks or none
@@ -388,6 +399,33 @@ class TakesOneMoreThanItReturns(After2):
     def allocate_for(self, num_tokens):
         needed = -(-num_tokens // self.block_size)
         return [self.allocate() for _ in range(needed + 1)][:needed]
+
+
+@wrong("14.3", "block-size-fixed")
+class SixteenInTheCode(After3):
+    def allocate_for(self, num_tokens):
+        return super().allocate_for(num_tokens * self.block_size // 16)
+
+
+@wrong("14.3", "peak-not-kept")
+class TakesThemPastAllocate(After2):
+    def allocate_for(self, num_tokens):
+        if num_tokens < 0:
+            raise ValueError(num_tokens)
+        needed = -(-num_tokens // self.block_size)
+        if needed > self.num_free:
+            raise KVCacheExhausted(needed)
+        taken = [self._free.pop() for _ in range(needed)]
+        self._allocated.update(taken)
+        return taken
+
+
+@wrong("14.3", "zero-refused")
+class RefusesNoTokens(After3):
+    def allocate_for(self, num_tokens):
+        if num_tokens <= 0:
+            raise ValueError(num_tokens)
+        return super().allocate_for(num_tokens)
 
 
 @wrong("14.3", "zero-takes-one")
@@ -480,13 +518,23 @@ class UsesUpTheIterator(After3):
             self.free(block)
 
 
-@wrong("14.4", "wrong-blocks-freed")
+@wrong("14.4", "one-left-behind")
 class LeavesTheLast(After3):
     def free_all(self, block_ids):
         block_ids = list(block_ids)
         self._require_allocated(block_ids)
         for i in range(len(block_ids) - 1):
             self.free(block_ids[i])
+
+
+@wrong("14.4", "wrong-blocks-freed")
+class ReturnsAfterTheFirstOne(After3):
+    def free_all(self, block_ids):
+        block_ids = list(block_ids)
+        self._require_allocated(block_ids)
+        for block in block_ids:
+            self.free(block)
+            return
 
 
 @wrong("14.4", "reverse-order")

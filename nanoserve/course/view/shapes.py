@@ -1,4 +1,4 @@
-"""The few SVG elements that a pool is drawn with. They carry classes; `pool_theme` says what the classes look like."""
+"""The few SVG elements that a pool is drawn with. They carry classes; `theme` says what the classes look like."""
 
 from html import escape
 

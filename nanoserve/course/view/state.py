@@ -86,7 +86,6 @@ class PoolState:
         freed_twice: blocks that were just given back by nobody who held them, without an error.
         focus: label of the sequence whose block table is shown; the first one's when empty.
         room_for_text: draw slots wide enough for texts, even while there are none yet.
-        caption: a sentence under the title, instead of the present event's.
         events: the whole history.
         step: how many of `events` have happened.
     """
@@ -99,7 +98,6 @@ class PoolState:
     freed_twice: tuple[int, ...] = ()
     focus: str = ""
     room_for_text: bool = False
-    caption: str = ""
     events: tuple[PoolEvent, ...] = ()
     step: int = 0
 

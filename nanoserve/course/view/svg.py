@@ -62,7 +62,7 @@ def _header(state: PoolState) -> list[str]:
     tokens = "not known" if state.num_tokens is None else f"{state.num_tokens} of {plural(room_in_use, 'slot')}"
     left = _PANEL_X + 60 - 66 * len(counters)
     parts = [text(_MARGIN, 38, _title(state), 18, "ink", room=left - _MARGIN - 20, bold=True)]
-    caption = state.caption or _present(state)
+    caption = _present(state)
     parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=left - _MARGIN - 20)], caption))
     for column, (name, value) in enumerate([*counters, ("tokens", tokens)]):
         look = "fault" if name == "faults" else "ink"
