@@ -40,7 +40,7 @@ class OpenNotebook:
         patience: seconds that the start and a run may take at most.
     """
 
-    def __init__(self, page: Page, cells: list[NotebookNode], patience: float = 120) -> None:
+    def __init__(self, page: Page, cells: list[NotebookNode], patience: float = 300) -> None:
         self.page = page
         self.sources = [cell.source if cell.cell_type == "code" else "" for cell in cells]
         self.patience = patience * 1000  # Playwright counts milliseconds
