@@ -145,6 +145,9 @@ class KVPool:
         device: torch.device | str | None = None,
         allocator: BlockAllocator | None = None,
     ) -> None:
+        for name, size in (("num_layers", num_layers), ("num_kv_heads", num_kv_heads), ("head_dim", head_dim)):
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
         self.allocator = BlockAllocator(num_blocks, block_size) if allocator is None else allocator
         if (self.allocator.num_blocks, self.allocator.block_size) != (num_blocks, block_size):
             raise ValueError(

@@ -90,10 +90,15 @@ def generate_stream(
             f"shorten the prompt or lower max_new_tokens"
         )
     check_sampling(temperature, top_k, top_p)
-    if paged and (_whole_number(block_size) or 0) < 1:
+    if paged and allocator is None and (_whole_number(block_size) or 0) < 1:
         raise ValueError(f"block_size must be a whole number of at least 1, got {block_size!r}")
     eos = model.eos_token_ids if eos_token_id is None else _eos_ids(eos_token_id)
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    number = 0 if seed is None else _whole_number(seed)
+    if number is None or not -(2**63) <= number < 2**63:
+        raise ValueError(f"seed must be a whole number that fits in 64 bits, or None, got {seed!r}")
+    if allocator is not None and not isinstance(allocator, KVPool) and not hasattr(allocator, "num_blocks"):
+        raise ValueError(f"allocator must be a KVPool or a BlockAllocator, got {allocator!r}")
+    generator = None if seed is None else torch.Generator().manual_seed(number)
 
     def next_token(logits: torch.Tensor) -> int:
         return sample(logits, temperature, top_k, top_p, generator)
@@ -180,14 +185,17 @@ def greedy_generate_paged(
 
 def _token_ids(prompt_ids: TokenIds, vocab_size: int) -> list[int]:
     """The prompt as a list of ints, or a ValueError that says what is wrong with it."""
-    if isinstance(prompt_ids, torch.Tensor):
+    if hasattr(prompt_ids, "tolist"):  # a tensor, or NumPy's array
         if prompt_ids.ndim == 2 and len(prompt_ids) == 1:
             prompt_ids = prompt_ids[0]
         if prompt_ids.ndim != 1:
             raise ValueError(f"prompt_ids must be one sequence, (T,) or (1, T), got {tuple(prompt_ids.shape)}")
         prompt_ids = prompt_ids.tolist()
-    if isinstance(prompt_ids, str) or not len(prompt_ids):
-        raise ValueError(f"prompt_ids must be at least one token id, got {prompt_ids!r}: encode the text first")
+    if isinstance(prompt_ids, str | bytes) or not isinstance(prompt_ids, Sequence) or not prompt_ids:
+        raise ValueError(
+            f"prompt_ids must be at least one token id, in a list, a tuple or a tensor, got {prompt_ids!r}: "
+            f"encode the text first"
+        )
     ids = []
     for token_id in prompt_ids:
         number = _whole_number(token_id)
@@ -200,8 +208,9 @@ def _token_ids(prompt_ids: TokenIds, vocab_size: int) -> list[int]:
 
 
 def _eos_ids(eos_token_id: int | Iterable[int]) -> frozenset[int]:
-    one = _whole_number(eos_token_id)
-    numbers = [_whole_number(token_id) for token_id in eos_token_id] if one is None else [one]
+    numbers = [_whole_number(eos_token_id)]
+    if isinstance(eos_token_id, Iterable) and numbers == [None]:
+        numbers = [_whole_number(token_id) for token_id in eos_token_id]
     if None in numbers:
         raise ValueError(f"eos_token_id must be a token id, or several, got {eos_token_id!r}")
     return frozenset(numbers)

@@ -31,8 +31,11 @@ def used_share(lengths: Sequence[int], max_len: int) -> float:
         From 0.0 to 1.0; 0.0 where there is no request.
 
     Raises:
-        ValueError: a request is longer than its reservation; the message names its length.
+        ValueError: a request is longer than its reservation, or of fewer than 0 tokens; the message names its length.
+            Or the reservation is of less than 1.
     """
+    if max_len < 1:
+        raise ValueError(f"max_len must be at least 1, got {max_len}")
     for length in lengths:
         if not 0 <= length <= max_len:
             raise ValueError(f"a request of {length} tokens does not fit in a reservation of {max_len}")

@@ -1,19 +1,19 @@
 """Day 17: from one row of logits to the next token. Greedy, temperature, top-k, top-p."""
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raise a ValueError that says the range, if an argument of `sample` is outside it."""
-    if not (math.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"temperature must be a finite number of 0 (greedy) or more, got {temperature}")
-    if top_k is not None and (not isinstance(top_k, Integral) or top_k < 0):
+    if not (isinstance(temperature, Real) and math.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"temperature must be a finite number of 0 (greedy) or more, got {temperature!r}")
+    if top_k is not None and (not isinstance(top_k, Integral) or isinstance(top_k, bool) or top_k < 0):
         raise ValueError(f"top_k must be a whole number of 1 or more, or 0 or None for off, got {top_k!r}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p}")
+    if top_p is not None and not (isinstance(top_p, Real) and 0 < top_p <= 1):
+        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r}")
 
 
 def warp(

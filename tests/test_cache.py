@@ -195,7 +195,7 @@ def test_a_pool_and_its_allocator_are_of_one_size():
     assert small_pool(allocator=shared).allocator is shared
     with pytest.raises(ValueError, match="8 blocks of 4, but its allocator hands out 9 of 4"):
         small_pool(allocator=BlockAllocator(9, 4))
-    with pytest.raises(ValueError, match="num_blocks must be a whole number"):
+    with pytest.raises(ValueError, match="num_blocks must be an int"):
         small_pool(num_blocks=0)
 
 
@@ -222,3 +222,10 @@ def test_a_gather_follows_the_table_and_is_a_copy():
     memory.zero_()
     assert held.shape == (1, HEADS, 4, WIDTH)
     assert torch.equal(held[0].transpose(0, 1), torch.stack(rows))
+
+
+@pytest.mark.parametrize("size", ["num_layers", "num_blocks", "block_size", "num_kv_heads", "head_dim"])
+def test_a_pool_of_no_size_is_an_error_that_names_it(size):
+    sizes = dict.fromkeys(("num_layers", "num_blocks", "block_size", "num_kv_heads", "head_dim"), 2)
+    with pytest.raises(ValueError, match=f"{size} must be"):
+        KVPool(**sizes | {size: 0})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nanoserve import BlockAllocator, generate, generate_stream, greedy_generate, greedy_generate_paged
+from nanoserve import BlockAllocator, KVPool, generate, generate_stream, greedy_generate, greedy_generate_paged
 from tests.conftest import PROMPT
 
 
@@ -87,4 +87,38 @@ def test_sampling_arguments_are_checked_at_the_call(tiny):  # trap 22
     refuses(tiny, PROMPT, 5, temperature=-1, match="temperature must be")
     refuses(tiny, PROMPT, 5, temperature=1.0, top_p=0, match="top_p must be")
     refuses(tiny, PROMPT, 5, temperature=1.0, top_k=-2, match="top_k must be")
-    refuses(tiny, PROMPT, 5, paged=True, block_size=0, match="block_size must be")
+    with pytest.raises(ValueError, match="block_size must be"):
+        generate_stream(tiny, PROMPT, 5, paged=True, block_size=0)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"eos_token_id": 2.5},
+        {"eos_token_id": True},
+        {"eos_token_id": [2, None]},
+        {"seed": 1.5},
+        {"seed": "a"},
+        {"seed": 2**64},
+        {"temperature": None},
+        {"temperature": "1"},
+        {"top_k": True},
+        {"top_p": "0.9"},
+        {"allocator": 4},
+        {"allocator": "pool"},
+        {"prompt_ids": None},
+        {"prompt_ids": 5},
+        {"prompt_ids": {5, 3}},
+        {"prompt_ids": b"hi"},
+        {"prompt_ids": (i for i in (1, 2))},
+    ],
+    ids=str,
+)
+def test_an_argument_of_the_wrong_kind_is_told_by_its_name(tiny, argument):
+    with pytest.raises(ValueError, match=next(iter(argument))):
+        generate_stream(tiny, **{"prompt_ids": [1, 2], "max_new_tokens": 3} | argument)
+
+
+def test_an_allocator_brings_its_own_block_size(tiny):
+    pool = KVPool.for_model(tiny, 4, 4)
+    assert generate(tiny, [1, 2], 3, block_size=0, paged=True, allocator=pool) == generate(tiny, [1, 2], 3)

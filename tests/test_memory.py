@@ -67,3 +67,9 @@ def test_the_share_that_holds_tokens():
 def test_a_request_that_no_reservation_holds_is_named(lengths):
     with pytest.raises(ValueError, match="101 tokens does not fit in a reservation of 100"):
         used_share(lengths, 100)
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [1]])
+def test_a_reservation_of_nothing_is_refused(lengths):
+    with pytest.raises(ValueError, match="max_len must be at least 1, got 0"):
+        used_share(lengths, 0)

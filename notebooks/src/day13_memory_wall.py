@@ -59,7 +59,7 @@ plt.show()
 # Llama-3.2-1B is a small model: its weights take 2.5 GB. It can read 131,072 tokens. On a GPU with 40 GiB free for
 # keys and values, each request reserves room for the longest text that it might become, in one piece.
 #
-# How many requests can run at once? Write down a guess; *See* works it out with your own functions.
+# How many requests can run at once? Write down a guess; *See* works it out with your own function.
 
 # %%
 guess = None  # for example 1000
@@ -125,7 +125,7 @@ for name, config in (("SmolLM2-135M", SMOLLM2_135M), ("Llama-3.2-1B", LLAMA_3_2_
     print(f"{name}: {cost:,} bytes a token, {cost * longest / 2**30:.2f} GiB for its longest text of {longest:,}")
 
 # %% [markdown]
-# One user's longest text takes more memory than all of the model's weights.
+# For Llama-3.2-1B, one user's longest text takes more memory than all of its weights.
 #
 # {task 13.3}
 #
@@ -327,8 +327,8 @@ print(f"{held_bytes(suspect):,} bytes against {held_bytes(honest):,}")
 
 # %%
 factor = None  # how many times too much?
-which_number_of_the_config = None  # and what in the model is as many?
-print("no suspicion yet" if factor is None else f"you suspect {factor} times: {which_number_of_the_config}")
+which_two_numbers = None  # and which two numbers of the model's config have this ratio?
+print("no suspicion yet" if factor is None else f"you suspect {factor} times, as {which_two_numbers}")
 
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>

@@ -36,6 +36,7 @@
 
 # %%
 import random
+from collections.abc import Iterable
 
 import nanoserve
 from nanoserve import BlockAllocator, KVCacheExhausted, load_tokenizer
@@ -64,8 +65,8 @@ b.append(6)
 picture
 
 # %% [markdown]
-# (Your own allocator of Day 14 does as well as the engine's: paste its class below the imports, and all that
-# follows runs on it.)
+# (Your own allocator of Day 14 does as well as the engine's: paste the cells of its four tasks below the imports, each
+# with its `check` line, and all that follows runs on it.)
 #
 # ## Predict
 #
@@ -327,9 +328,9 @@ print("no suspicion yet" if rule is None else f"you suspect: {rule}")
 # ```
 #
 # One token at a time that is true. But a chunk can step over the boundary and end elsewhere: with `[6, 4]` the
-# length is 10, and `10 % 4` is 2. And with blocks of 1 the remainder is always 0, so that no block is ever taken:
-# try `block_size, steps = 1, [6, 1]`. The sequence then has tokens without a slot, and the engine writes their
-# keys and values wherever the next number in memory points.
+# length is 10, and `10 % 4` is 2. And with blocks of 1 the remainder is always 0, so that no block is taken after
+# the prompt: try `block_size, steps = 1, [6, 1]`. The sequence then has tokens without a slot, and the engine writes
+# their keys and values wherever the next number in memory points.
 #
 # nano-vllm has this line. It is right there, for its sequences have grown by exactly one token whenever it runs; but
 # the line does not say so, and readers report it as a bug again and again

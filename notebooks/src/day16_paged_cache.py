@@ -102,10 +102,10 @@ guess = None  # a number of blocks
 # %% [markdown]
 # {task 16.3}
 #
-# A step of the model goes through all its layers, and calls `append` once in each, with that layer's `k` and `v` of
-# the **same** tokens; back comes all that the layer holds, keys and values. So the block table grows once a step, in
-# whichever layer comes first, and serves all of them: a block id names a place in every layer. `self._layer_len` says
-# how many tokens each layer holds.
+# A step of the model goes through all its layers, and calls `attend` once in each, which calls your `append` with
+# that layer's `k` and `v` of the **same** tokens; back comes all that the layer holds, keys and values. So the block
+# table grows once a step, in the first layer, and serves all of them: a block id names a place in every layer.
+# `self._layer_len` says how many tokens each layer holds.
 #
 # Three things in this order: grow, write, gather. The slots and the block ids become tensors once a step, too
 # (`self._step` can remember for which step they were made): on a GPU, each such tensor is a copy across the bus, and
@@ -349,8 +349,8 @@ draw_key_map(whose_keys(kept[0, 0], right[0, 0]), block_size=8)
 
 # %%
 what_is_wrong = None  # your suspicion, in a sentence
-line = None  # and the line of `append` that you would look at first
-print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_wrong}; at {line}")
+where = None  # and would you look first where it grows, writes or gathers?
+print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_wrong}; where it {where}")
 
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>

@@ -604,7 +604,17 @@ class TheIndexOutlivesFree(Steps):
 @wrong("16.3", "index-tensors-in-each-layer")
 class AnIndexForEachLayer(Steps):
     def index(self, layer, start, end):
-        super().index(0, start, end)
+        self.slots = torch.LongTensor([self.table.slot(p) for p in range(start, end)])
+        self.blocks = torch.LongTensor(self.table.block_ids)
+
+
+@wrong("16.3", "layer-len-left")
+class ForgetsHowFarTheLayerIs(Steps):
+    def append(self, layer, k, v):
+        start, end = 0, k.shape[2]
+        self.grow(layer, start, end)
+        self.store(layer, start, end, k, v)
+        return self.read(layer, end)
 
 
 @wrong("16.3", "other")

@@ -664,6 +664,48 @@ def prefills_before_the_try(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "only-some-errors")
+def lists_the_ways_out(model, cache, prompt, num_new, eos, next_token):
+    try:
+        yield from loop(model, cache, prompt, num_new, eos, next_token)
+    except (Exception, GeneratorExit):
+        cache.free()
+        raise
+    else:
+        cache.free()
+
+
+@wrong("17.3", "ignores-next-token")
+def takes_the_likeliest(model, cache, prompt, num_new, eos, next_token):
+    try:
+        yield from loop(model, cache, prompt, num_new, eos, lambda logits: int(logits.argmax()))
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "zero-dropped")
+def drops_the_token_0(model, cache, prompt, num_new, eos, next_token):
+    try:
+        for token in loop(model, cache, prompt, num_new, eos, next_token):
+            if token:
+                yield token
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "changes-the-prompt")
+def appends_to_the_prompt(model, cache, prompt, num_new, eos, next_token):
+    try:
+        for _ in range(num_new):
+            token = step_of(model, cache, prompt[cache.seq_len :], next_token)
+            prompt.append(token)
+            yield token
+            if token in eos:
+                return
+    finally:
+        cache.free()
+
+
 @wrong("17.3", "except-exception")
 def excepts_exceptions(model, cache, prompt, num_new, eos, next_token):
     try:

@@ -54,11 +54,13 @@ TASKS = (
         stages=(
             ways_out.the_tokens_come,
             ways_out.a_step_feeds_what_is_new,
+            ways_out.next_token_chooses,
             ways_out.each_token_comes_as_soon_as_it_is_there,
             ways_out.an_eos_is_the_last_token,
             ways_out.a_text_that_ends_gives_its_blocks_back,
             ways_out.an_error_gives_the_blocks_back,
             ways_out.a_reader_who_leaves_gives_the_blocks_back,
+            ways_out.ctrl_c_gives_the_blocks_back,
             ways_out.the_others_keep_their_blocks,
             ways_out.the_cache_is_freed_once,
             ways_out.the_blocks_are_back_before_the_last_token,

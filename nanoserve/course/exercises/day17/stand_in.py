@@ -14,6 +14,7 @@ class ScriptedModel:
     Args:
         script: token ids.
         fail_at: the step, from 0, that raises, with its keys and values stored.
+        error: what it raises.
 
     Attributes:
         steps: for each step so far, the ids that it was given and how many tokens the cache held before it.
@@ -22,8 +23,10 @@ class ScriptedModel:
     config = SimpleNamespace(num_hidden_layers=1, num_key_value_heads=1, head_dim=1, vocab_size=32)
     device, dtype = torch.device("cpu"), torch.float32
 
-    def __init__(self, script: Sequence[int] = (), fail_at: int | None = None) -> None:
-        self.script, self.fail_at = script, fail_at
+    def __init__(
+        self, script: Sequence[int] = (), fail_at: int | None = None, error: type[BaseException] = RuntimeError
+    ) -> None:
+        self.script, self.fail_at, self.error = script, fail_at, error
         self.steps: list[tuple[list[int], int]] = []
 
     def __call__(self, input_ids: torch.Tensor, cache: KVCache) -> torch.Tensor:
@@ -32,7 +35,7 @@ class ScriptedModel:
         cache.append(0, stored, stored)
         number = len(self.steps) - 1
         if number == self.fail_at:
-            raise RuntimeError("planted: the forward pass fails")
+            raise self.error("planted: the forward pass fails")
         logits = torch.zeros(1, 1, self.config.vocab_size)
         logits[0, 0, self.script[number] if number < len(self.script) else 0] = 1
         return logits

@@ -1,6 +1,7 @@
 """Stages of task 17.3: a stream of tokens that gives its blocks back, whichever way it ends."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 import torch
@@ -26,17 +27,24 @@ class _Run:
     """One stream of the learner's over a pool of 24 blocks of 2, read step by step."""
 
     def __init__(
-        self, probe: Probe, num_new: int = 4, eos: tuple[int, ...] = (), fail_at: int | None = None, neighbour: int = 0
+        self,
+        probe: Probe,
+        num_new: int = 4,
+        eos: tuple[int, ...] = (),
+        fail_at: int | None = None,
+        neighbour: int = 0,
+        error: type[BaseException] = RuntimeError,
     ) -> None:
         self.probe = probe
-        self.model = ScriptedModel(_SCRIPT, fail_at)
+        self.model = ScriptedModel(_SCRIPT, fail_at, error)
         self.pool = KVPool.for_model(self.model, 24, 2)
         if neighbour:
             PagedKVCache(self.pool).table.append(neighbour)
         self.cache = _Cache(self.pool)
         probe.calls.clear()
         line = f"stream = decode(model, cache, {_PROMPT}, {num_new}, {set(eos) or '{}'}, argmax)"
-        arguments = (self.model, self.cache, list(_PROMPT), num_new, frozenset(eos), _argmax)
+        self.prompt = list(_PROMPT)
+        arguments = (self.model, self.cache, self.prompt, num_new, frozenset(eos), _argmax)
         self.stream = probe.record(line, probe.subject, *arguments, shows_result=False)
         if not isinstance(self.stream, Iterator):
             probe.fail("an iterator, as a generator function gives", f"a {type(self.stream).__name__}", "not-a-stream")
@@ -55,7 +63,8 @@ class _Run:
         try:
             self.probe.record("stream.close()", getattr(self.stream, "close", lambda: None), shows_result=False)
         except RuntimeError as error:
-            list(islice(self.stream, 12))  # to its end, or Python complains once more when it is dropped
+            with suppress(BaseException):  # to its end, or Python complains once more when it is dropped
+                list(islice(self.stream, 12))
             self.probe.fail("a stream that ends", f"RuntimeError: {error}", "goes-on-when-closed")
 
     def must(self, holds: bool, expected: str, came: str, slip: str) -> None:
@@ -98,6 +107,7 @@ def a_step_feeds_what_is_new(probe: Probe) -> None:
     probe.equal(fed, [_PROMPT, [11], [12], [13]], "other-steps", giveaways)
     words = "a cache that holds {} tokens before the steps".format
     run.must(held == [0, 3, 4, 5], words([0, 3, 4, 5]), words(held), "freed-each-step")
+    run.must(run.prompt == _PROMPT, f"the caller's prompt as it was, {_PROMPT}", f"{run.prompt}", "changes-the-prompt")
 
 
 def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
@@ -145,6 +155,25 @@ def an_error_gives_the_blocks_back(probe: Probe) -> None:
             probe.fail("RuntimeError: the forward pass fails", "no error", "error-swallowed")
         slip = "free-after-the-loop" if left_early.used else "only-when-closed"
         run.must_be_out("after the error", slip if step else "prefill-outside")
+
+
+def ctrl_c_gives_the_blocks_back(probe: Probe) -> None:
+    """Ctrl-C in the forward pass gives the blocks back too"""
+    run = _Run(probe, fail_at=1, error=KeyboardInterrupt)
+    with suppress(KeyboardInterrupt):
+        run.rest()
+    run.must_be_out("after the KeyboardInterrupt", "only-some-errors")
+
+
+def next_token_chooses(probe: Probe) -> None:
+    """`next_token` chooses each token, whatever it chooses"""
+    model, cache = ScriptedModel(_SCRIPT), _Cache(KVPool.for_model(ScriptedModel(), 24, 2))
+    choices = iter((21, 22, 0))
+    line = f"stream = decode(model, cache, {_PROMPT}, 3, {{}}, choose)"
+    arguments = (model, cache, list(_PROMPT), 3, frozenset(), lambda logits: next(choices))
+    stream = probe.record(line, probe.subject, *arguments, shows_result=False)
+    came = probe.record("list(stream)", lambda: list(islice(stream, 12)))
+    probe.equal(came, [21, 22, 0], "zero-dropped", {"ignores-next-token": list(_SCRIPT[:3])})
 
 
 def a_reader_who_leaves_gives_the_blocks_back(probe: Probe) -> None:
