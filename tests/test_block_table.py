@@ -143,3 +143,16 @@ class TablesMachine(RuleBasedStateMachine):
 
 class TestAnySequenceOfCalls(TablesMachine.TestCase):
     settings = settings(max_examples=100, stateful_step_count=40)
+
+
+def test_a_block_freed_through_another_sequences_table_is_an_error_and_changes_nothing():  # trap 1
+    allocator = BlockAllocator(num_blocks=6, block_size=4)
+    mine, copied = BlockTable(allocator), BlockTable(allocator)
+    mine.append(8)
+    copied.block_ids, copied.num_tokens = list(mine.block_ids), 8  # the fault: two tables own the same blocks
+    copied.free()
+    again = BlockTable(allocator)
+    again.append(2)
+    with pytest.raises(ValueError, match="block 0 is not allocated"):
+        mine.free()
+    assert (allocator.num_free, allocator.num_used) == (5, 1)

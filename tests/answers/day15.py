@@ -299,6 +299,17 @@ class CountsFirst(Parts):
         self.block_ids += self.allocator.allocate_for(missing)
 
 
+@wrong("15.1", "emptied-on-failure")
+class GivesUpTheWholeSequence(Parts):
+    def append(self, num_tokens=1):
+        try:
+            self.block_ids += self.allocator.allocate_for(max(0, num_tokens - self.room))
+            self.num_tokens += num_tokens
+        except KVCacheExhausted:
+            self.free()
+            raise
+
+
 @wrong("15.1", "partial-growth")
 class BlockByBlock(Parts):
     def append(self, num_tokens=1):

@@ -348,6 +348,18 @@ def forgets_top_p(logits, temperature=0.0, top_k=None, top_p=None, generator=Non
     return reference_sample(logits, temperature, top_k, None, generator)
 
 
+@wrong("17.2", "one-or-the-other")
+def top_p_in_place_of_top_k(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p)
+    return reference_sample(logits, temperature, None if top_p else top_k, top_p, generator)
+
+
+@wrong("17.2", "seeded-by-itself")
+def makes_a_generator(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    generator = generator or torch.Generator().manual_seed(0)
+    return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
 @wrong("17.2", "global-seed")
 def seeds_the_world(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     if generator is not None:

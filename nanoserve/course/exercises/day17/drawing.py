@@ -45,7 +45,11 @@ def draws_follow_the_probabilities(probe: Probe) -> None:
 
 def only_what_is_kept_is_drawn(probe: Probe) -> None:
     """what top-k and top-p leave out is never drawn"""
-    for settings, kept, slip in (((1.0, 2), {1, 2}, "top-k-not-passed"), ((1.0, None, 0.4), {1}, "top-p-not-passed")):
+    for settings, kept, slip in (
+        ((1.0, 2), {1, 2}, "top-k-not-passed"),
+        ((1.0, None, 0.4), {1}, "top-p-not-passed"),
+        ((1.0, 2, 0.999), {1, 2}, "one-or-the-other"),
+    ):
         strays = [token for token in _draw(probe, 60, _ROW, *settings) if token not in kept]
         probe.cases += 1
         if strays:
@@ -63,7 +67,10 @@ def the_generator_draws(probe: Probe) -> None:
         slip = "global-seed" if again == first else "global-draw"
         probe.fail("torch's global generator untouched", "it was used", slip)
     probe.equal(again, first, "not-by-the-seed")
-    _call(probe, row, 1.0)  # without a generator, torch's own may draw
+    unseeded = [_call(probe, row, 1.0) for _ in range(12)]  # without a generator, torch's own may draw
+    probe.cases += 1
+    if len(set(unseeded)) == 1:
+        probe.fail("draws that differ", f"{unseeded[0]} twelve times", "seeded-by-itself")
 
 
 def half_precision_is_no_matter(probe: Probe) -> None:
