@@ -92,7 +92,7 @@ def _every(probe: Probe, ask: Callable, right: Callable) -> None:
             table = _table(probe, tokens, size)
             for p in range(tokens):
                 expected = right(SCATTERED[p // size], p % size, size)
-                slip = "powers-of-two" if size & (size - 1) else "other"
+                slip = "size-written-in" if size < 3 else "powers-of-two" if size & (size - 1) else "other"
                 probe.equal(ask(table, p), expected, slip)
 
 
