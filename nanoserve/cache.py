@@ -207,6 +207,7 @@ class PagedKVCache(KVCache):
 
     @property
     def seq_len(self) -> int:
+        """Tokens held."""
         return self.table.num_tokens
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -231,6 +232,7 @@ class PagedKVCache(KVCache):
         return gather_by_table(keys, self._blocks, end), gather_by_table(values, self._blocks, end)
 
     def free(self) -> None:
+        """Give the blocks back and be empty; doing it again does nothing."""
         self.table.free()
         self._layer_len = [0] * len(self._layer_len)
         self._step = None

@@ -94,7 +94,7 @@ def generate_stream(
         raise ValueError(f"block_size must be a whole number of at least 1, got {block_size!r}")
     eos = model.eos_token_ids if eos_token_id is None else _eos_ids(eos_token_id)
     number = 0 if seed is None else _whole_number(seed)
-    if number is None or not -(2**63) <= number < 2**63:
+    if number is None or not -(2**63) <= number < 2**64:  # torch takes signed and unsigned
         raise ValueError(f"seed must be a whole number that fits in 64 bits, or None, got {seed!r}")
     if allocator is not None and not isinstance(allocator, KVPool) and not hasattr(allocator, "num_blocks"):
         raise ValueError(f"allocator must be a KVPool or a BlockAllocator, got {allocator!r}")

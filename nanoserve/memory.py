@@ -37,6 +37,8 @@ def used_share(lengths: Sequence[int], max_len: int) -> float:
     if max_len < 1:
         raise ValueError(f"max_len must be at least 1, got {max_len}")
     for length in lengths:
-        if not 0 <= length <= max_len:
+        if length < 0:
+            raise ValueError(f"a request is of 0 tokens or more, got {length}")
+        if length > max_len:
             raise ValueError(f"a request of {length} tokens does not fit in a reservation of {max_len}")
     return sum(lengths) / (len(lengths) * max_len) if lengths else 0.0

@@ -52,6 +52,8 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 
 
 class Attention(nn.Module):
+    """Queries, keys and values of one layer; the cache stores them and attends."""
+
     def __init__(self, config: "LlamaConfig", layer: int) -> None:
         super().__init__()
         self.layer = layer
@@ -63,6 +65,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(q_dim, config.hidden_size, bias=config.attention_bias)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: KVCache) -> torch.Tensor:
+        """x is (1, T, hidden_size), as is the result; cos and sin are (1, T, head_dim)."""
         q, k, v = (
             proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (1, heads, T, head_dim)
             for proj in (self.q_proj, self.k_proj, self.v_proj)
@@ -72,6 +75,8 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
+    """The feed-forward part of one layer, gated by SiLU."""
+
     def __init__(self, config: "LlamaConfig") -> None:
         super().__init__()
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
@@ -79,10 +84,13 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(1, T, hidden_size) in and out."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Layer(nn.Module):
+    """Attention, then the MLP, each behind a norm and added to what came in."""
+
     def __init__(self, config: "LlamaConfig", layer: int) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
@@ -91,6 +99,7 @@ class Layer(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: KVCache) -> torch.Tensor:
+        """x is (1, T, hidden_size), as is the result; cos and sin are (1, T, head_dim)."""
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
 
@@ -131,10 +140,12 @@ class Llama(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
+        """Of the weights."""
         return self.model.embed_tokens.weight.dtype
 
     @property
     def device(self) -> torch.device:
+        """Where the weights lie."""
         return self.model.embed_tokens.weight.device
 
     def forward(self, input_ids: torch.Tensor, cache: KVCache, logits_to_keep: int = 1) -> torch.Tensor:

@@ -119,6 +119,11 @@ def test_an_argument_of_the_wrong_kind_is_told_by_its_name(tiny, argument):
         generate_stream(tiny, **{"prompt_ids": [1, 2], "max_new_tokens": 3} | argument)
 
 
+@pytest.mark.parametrize("seed", [-(2**63), 2**63, 2**64 - 1])
+def test_every_seed_that_torch_takes_is_taken(tiny, seed):
+    assert len(generate(tiny, PROMPT, 3, temperature=1.0, seed=seed)) == 3
+
+
 def test_an_allocator_brings_its_own_block_size(tiny):
     pool = KVPool.for_model(tiny, 4, 4)
     assert generate(tiny, [1, 2], 3, block_size=0, paged=True, allocator=pool) == generate(tiny, [1, 2], 3)

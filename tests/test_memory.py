@@ -63,10 +63,15 @@ def test_the_share_that_holds_tokens():
     assert used_share([0, 0], 7) == used_share([], 7) == 0.0
 
 
-@pytest.mark.parametrize("lengths", [[5, 101], [101], [-101]])
+@pytest.mark.parametrize("lengths", [[5, 101], [101]])
 def test_a_request_that_no_reservation_holds_is_named(lengths):
     with pytest.raises(ValueError, match="101 tokens does not fit in a reservation of 100"):
         used_share(lengths, 100)
+
+
+def test_a_request_of_fewer_than_0_tokens_is_told_so():
+    with pytest.raises(ValueError, match="a request is of 0 tokens or more, got -3"):
+        used_share([5, -3], 10)
 
 
 @pytest.mark.parametrize("lengths", [[], [0], [1]])

@@ -92,7 +92,7 @@ def test_a_top_p_outside_its_range_is_an_error_that_says_it(top_p):  # trap 22
         sample(torch.zeros(4), 1.0, top_p=top_p)
 
 
-@pytest.mark.parametrize("top_k", [-1, 2.5, 2.0, math.nan])
+@pytest.mark.parametrize("top_k", [-1, 2.5, 2.0, math.nan, True, False])
 def test_a_top_k_outside_its_range_is_an_error_that_says_it(top_k):  # trap 22
     with pytest.raises(ValueError, match=f"top_k must be a whole number .*, got {top_k}"):
         sample(torch.zeros(4), 1.0, top_k=top_k)
