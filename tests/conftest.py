@@ -1,9 +1,13 @@
 """Fixtures of the engine's tests: small random Llamas, and the real model in both engines."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
+
+# Kernels are tested in Triton's interpreter, which must be chosen before anything imports Triton.
+os.environ["TRITON_INTERPRET"] = "1"
 
 # No deadline, for a shared machine stalls now and then; derandomized, so that a run can be repeated.
 settings.register_profile("course", deadline=None, derandomize=True)
