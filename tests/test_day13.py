@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from nanoserve import used_share
-from nanoserve.course.view.reservations import MEASURED, Reservations
+from nanoserve.course.exercises.day13.published import MEASURED
+from nanoserve.course.view.reservations import Reservations
 
 SVG = "{http://www.w3.org/2000/svg}"
 LENGTHS = [100, 25, 50, 75, 100, 10]

@@ -244,8 +244,8 @@ print(f"\n{len(theirs)} tokens, each equal to transformers'")
 # ## Measure
 #
 # What does the cache buy? `recomputed` throws it away after each token and feeds in the whole text again. Both
-# begin with the same prompt of 32 tokens. Before you run it: the time **per token so far** starts alike for both.
-# Where does each curve go?
+# begin with the same prompt of 32 tokens. Before you run it: the time **per token so far** starts roughly alike for
+# both. Where does each curve go?
 
 # %% tags=["nbval-ignore-output"]
 from nanoserve.course.timing import arrivals, first_and_step, seconds_per_item

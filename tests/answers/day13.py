@@ -3,6 +3,7 @@
 from functools import partial
 from statistics import mean
 
+import numpy as np
 import torch
 
 from nanoserve.cache import KVCache, NaiveKVCache
@@ -48,6 +49,15 @@ class ForgetsToReturn(Given):
 class StacksThem(Given):
     def append(self, layer, k, v):
         return torch.stack(super().append(layer, k, v))
+
+
+@wrong("13.1", "not-tensors")
+class JoinsWithNumPy(Given):
+    def append(self, layer, k, v):
+        if layer in self._held:
+            k, v = (np.concatenate(pair, axis=2) for pair in zip(self._held[layer], (k, v), strict=True))
+        self._held[layer] = k, v
+        return k, v
 
 
 @wrong("13.1", "swapped")
@@ -151,6 +161,16 @@ class CatsValuesToKeys(Given):
         if layer in self._held:
             keys, _ = self._held[layer]
             k, v = torch.cat([keys, k], dim=2), torch.cat([keys, v], dim=2)
+        self._held[layer] = k, v
+        return k, v
+
+
+@wrong("13.1", "values-before-keys")
+class CopiedTheCat(Given):
+    def append(self, layer, k, v):
+        if layer in self._held:
+            keys, values = self._held[layer]
+            k, v = torch.cat([keys, k], dim=2), torch.cat([values, k], dim=2)
         self._held[layer] = k, v
         return k, v
 
@@ -525,6 +545,11 @@ def prints_the_share(lengths, max_len):
     print(used_share(lengths, max_len))
 
 
+@share("not-a-number")
+def leaves_it_a_tensor(lengths, max_len):
+    return torch.tensor(lengths).sum() / (len(lengths) * max_len)
+
+
 @share("wasted-share")
 def the_waste(lengths, max_len):
     return 1 - used_share(lengths, max_len)
@@ -650,6 +675,12 @@ def the_mean_of_the_shares(lengths, max_len):
 def with_tensors(lengths, max_len):
     refuse(lengths, max_len)
     return 0.0 if len(lengths) == 0 else torch.tensor(lengths, dtype=torch.float64).div(max_len).mean().item()
+
+
+@right("13.3")
+def in_float32(lengths, max_len):
+    refuse(lengths, max_len)
+    return np.asarray(lengths, dtype=np.float32).mean() / np.float32(max_len) if lengths else 0.0
 
 
 @right("13.3")

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nanoserve.course.exercises.day13.published import MEASURED
 from nanoserve.course.view.png import to_png
 from nanoserve.course.view.shapes import badge, clean, group, number, rect, text
 from nanoserve.course.view.svg import WIDTH
 from nanoserve.course.view.text import text_width
 from nanoserve.course.view.theme import hue_of, style
 from nanoserve.course.view.widget import live_html, show_picture
-
-# Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention" (SOSP 2023), Figure 2:
-# the share of the KV cache's memory that held token states in each system.
-MEASURED = {"Orca (Max)": 0.204, "Orca (Pow2)": 0.268, "Orca (Oracle)": 0.382, "vLLM": 0.963}
 
 _MARGIN = 22
 _ROWS_Y = 90

@@ -23,16 +23,31 @@ def step(first: int, num_tokens: int, layer: int = 0, dtype: torch.dtype = torch
 
 def append(probe: Probe, cache: Traced, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple:
     """What `append` returned, once it is sure to be two things."""
-    came = cache.append(layer, k.clone(), v.clone())  # what is compared is out of the learner's reach
+    place = len(probe.calls)
+    try:
+        came = cache.append(layer, k.clone(), v.clone())  # what is compared is out of the learner's reach
+    finally:
+        probe.calls[place] = _short(probe.calls[place], k)
     probe.cases += 1
     if came is None:
         probe.fail("keys and values", "None", "no-return")
     if not isinstance(came, tuple | list) or len(came) != 2:
         probe.fail("two tensors: the keys, and the values", show(came), "not-a-pair")
+    if not all(isinstance(part, torch.Tensor) for part in came):
+        kinds = " and ".join(f"a {type(part).__name__}" for part in came)
+        probe.fail("two tensors: the keys, and the values", kinds, "not-tensors")
     return came
 
 
-def expect(probe: Probe, came: object, expected: torch.Tensor, slip: str, slips: Mapping[str, object]) -> None:
+def _short(line: str, k: torch.Tensor) -> str:
+    """The line of a call to `append` with the step's tokens in it, and shapes alone of what came back."""
+    given = show(k)
+    tokens = " ".join(f"{number % 100:.0f}" for number in k[0, 0, :, 0].tolist())
+    step = f"k, v) of token{'s' if k.shape[2] > 1 else ''} {tokens}"
+    return line.replace(f"{given}, {given})", step, 1).replace("a Tensor of shape ", "")
+
+
+def expect(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: Mapping[str, object]) -> None:
     """One case: the very tensor. `slips` has, for each more precise reason, the tensor that gives it away."""
     probe.cases += 1
     if _same(came, expected):
@@ -43,15 +58,12 @@ def expect(probe: Probe, came: object, expected: torch.Tensor, slip: str, slips:
     probe.fail(_in_words(expected), _in_words(came), slip)
 
 
-def _same(came: object, expected: torch.Tensor) -> bool:
-    alike = isinstance(came, torch.Tensor) and (came.shape, came.dtype) == (expected.shape, expected.dtype)
-    return alike and torch.equal(came, expected)
+def _same(came: torch.Tensor, expected: torch.Tensor) -> bool:
+    return (came.shape, came.dtype) == (expected.shape, expected.dtype) and torch.equal(came, expected)
 
 
-def _in_words(tensor: object) -> str:
+def _in_words(tensor: torch.Tensor) -> str:
     """Such as `keys of tokens 0 1 2, (1, 2, 3, 4)`; just the shape where that is another than a layer's."""
-    if not isinstance(tensor, torch.Tensor):
-        return show(tensor)
     shape = str(tuple(tensor.shape)) + ("" if tensor.dtype == torch.float32 else f" {tensor.dtype}")
     if tensor.ndim != 4 or tensor.shape[:2] != (1, HEADS) or tensor.shape[3] != WIDTH or not tensor.numel():
         return f"a tensor of shape {shape}"
@@ -95,7 +107,8 @@ def the_second_stands_behind_the_first(probe: Probe) -> None:
     kept = cache.seq_len == 2
     lost = {"stored-not-returned" if kept else "overwritten": k1, "first-only": k0}
     expect(probe, keys, _cat(k0, k1), "wrong-history", along | lost | {"newest-first": _cat(k1, k0)})
-    giveaways = {"values-forgotten": v1, "values-are-keys": _cat(k0, k1), "keys-before-values": _cat(k0, v1)}
+    giveaways = {"values-forgotten": v1, "values-are-keys": _cat(k0, k1)}
+    giveaways |= {"keys-before-values": _cat(k0, v1), "values-before-keys": _cat(v0, k1)}
     expect(probe, values, _cat(v0, v1), "wrong-history", giveaways)
 
 
