@@ -166,7 +166,7 @@ from nanoserve.kernels import paged_attention
 from nanoserve.attention import gathered_attention
 blocks = 2**31 // (16 * 64) + 9  # nothing of it is touched, and so takes no memory, but the last blocks
 pool = torch.empty(blocks, 16, 1, 64, dtype=torch.float16)
-ids = torch.tensor([[blocks - 1, blocks - 4]])
+ids = torch.tensor([[blocks - 1, blocks - 4]], dtype=torch.int32)  # as vLLM's tables
 for block in ids[0].tolist():
     pool[block] = torch.randn(16, 1, 64)
 assert pool.numel() > 2**31
