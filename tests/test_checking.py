@@ -10,8 +10,8 @@ import torch
 import nanoserve
 from nanoserve.course import checking
 from nanoserve.course.checking import CheckFailed, check, examine, yours
-from nanoserve.course.probe import show
-from nanoserve.course.tasks import all_tasks, find
+from nanoserve.course.probe import Mismatch, Probe, show
+from nanoserve.course.tasks import Slip, Task, all_tasks, find
 
 FIRST = find("14.1")
 
@@ -108,9 +108,64 @@ def test_an_error_is_told_with_its_call_and_the_learners_own_line():
     verdict = examine(FIRST, raising)
     assert verdict.status == "raised"
     assert "line 4 of `allocate`: `return self.free_lst.pop()`" in verdict.headline
-    assert "AttributeError" in verdict.came
-    assert verdict.calls[-1].startswith("pool.allocate() → AttributeError")
+    assert verdict.came.startswith("AttributeError: ")
+    assert verdict.calls[-1] == "pool.allocate() → AttributeError"
     assert "nanoserve/" not in verdict.text()
+
+
+def a_stage_that_knows_the_error(probe):
+    """numbers only"""
+    with probe.on_error(TypeError, slip="list-for-number", match="unsupported"):
+        probe.equal(probe.record("double([1])", probe.subject, [1]), 2, "other")
+
+
+KNOWN = Task(
+    id="0.1",
+    title="Double",
+    minutes=1,
+    difficulty=1,
+    reference=lambda number: 2,
+    stages=(a_stage_that_knows_the_error,),
+    slips={"list-for-number": Slip("A list is no number.", "Take `[0]` of it."), "other": Slip("Something else.", "")},
+)
+
+
+def test_an_error_that_looks_like_a_slip_is_told_with_it_and_with_the_learners_line():
+    verdict = examine(KNOWN, from_source("def double(number):\n    return number / 2", "double"))
+    assert (verdict.status, verdict.slip_id, verdict.slip) == ("not yet", "list-for-number", "A list is no number.")
+    assert verdict.headline == "Not yet: your code raised TypeError at line 2 of `double`: `return number / 2`."
+    assert verdict.calls == ("double([1]) → TypeError",)
+    assert verdict.came == "TypeError: unsupported operand type(s) for /: 'list' and 'int'"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ('raise TypeError("of another kind")', "raised"),
+        ('raise ValueError("unsupported")', "raised"),
+        ("raise NotImplementedError", "not started"),
+    ],
+)
+def test_an_error_of_another_kind_or_with_other_words_keeps_its_own_verdict(body, status):
+    assert examine(KNOWN, from_source(f"def double(number):\n    {body}", "double")).status == status
+
+
+def test_a_wrong_kind_of_error_is_told_with_the_line_that_raised_it():
+    asserting = """
+        class BlockTable(yours("15.1")):
+            def position(self, p):
+                assert 0 <= p < self.num_tokens
+                return self.block_ids[p // self.allocator.block_size], p % self.allocator.block_size
+    """
+    verdict = examine(find("15.2"), from_source(asserting, "BlockTable", "nanoserve.block_table"))
+    assert "raised AssertionError at line 4 of `position`: `assert 0 <= p < self.num_tokens`" in verdict.headline
+
+
+def test_of_two_giveaways_that_fit_the_first_is_told():
+    probe = Probe(print)
+    with pytest.raises(Mismatch) as finding:
+        probe.equal("B", "a", "other", {"first": "b", "second": "B"}, same=lambda one, two: one.lower() == two)
+    assert finding.value.slip == "first"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +182,8 @@ def test_an_endless_loop_is_stopped_and_its_line_is_told(loop):
 
     verdict = examine(replace(FIRST, seconds=0.3), endless)
     assert verdict.status == "out of time"
-    assert "longer than 0.3 seconds" in verdict.headline
-    assert "still running at line" in verdict.came
+    assert "longer than 0.3 seconds and was stopped at line" in verdict.headline
+    assert "`" not in "".join(text for _, text, is_code in verdict._rows() if is_code)
 
 
 def test_a_print_storm_is_kept_short_and_is_not_let_through(capsys):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from IPython import get_ipython
 from IPython.display import display
 
-from nanoserve.course.limits import Outcome, run_limited
+from nanoserve.course.limits import Outcome, own_line, run_limited
 from nanoserve.course.probe import Mismatch, Probe
 from nanoserve.course.tasks import Task, all_tasks, find
 from nanoserve.course.verdict import Verdict
@@ -103,10 +103,15 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
     }
     if isinstance(error, Mismatch):
         slip = task.slips[error.slip]
+        cause, headline = error.__context__, "Not yet."
+        if cause is not None and error.came.startswith(type(cause).__name__):  # it is an error that came
+            facts["calls"] = _by_its_type(facts["calls"], cause)
+            if line := own_line(cause):
+                headline = f"Not yet: your code raised {type(cause).__name__} at {line}."
         return _verdict(
             task,
             "not yet",
-            "Not yet.",
+            headline,
             expected=error.expected,
             came=error.came,
             slip=slip.hint,
@@ -124,13 +129,14 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         return _verdict(
             task,
             "out of time",
-            f"Your code ran longer than {task.seconds:g} seconds and was stopped.",
-            came=f"still running at {outcome.line}" if outcome.line else "still running",
+            f"Your code ran longer than {task.seconds:g} seconds and was stopped"
+            + (f" at {outcome.line}." if outcome.line else "."),
             slip="A loop that never ends, or a wait for something that never comes.",
             look="What changes with each turn of the loop, and can it ever make the condition false?",
             slip_id="out-of-time",
             **facts,
         )
+    facts["calls"] = _by_its_type(facts["calls"], error)
     return _verdict(
         task,
         "raised",
@@ -157,6 +163,13 @@ def _last(calls: list[str], most: int = 8) -> tuple[str, ...]:
     if len(calls) <= most + 1:  # a line that hides one line saves nothing
         return tuple(calls)
     return (calls[0], f"… {len(calls) - most} calls", *calls[1 - most :])
+
+
+def _by_its_type(calls: tuple[str, ...], error: BaseException) -> tuple[str, ...]:
+    """The calls, where the error goes by its type alone: the verdict tells it in full as what came."""
+    name = type(error).__name__
+    full = f" → {name}: {error}"
+    return tuple(f"{line.removesuffix(full)} → {name}" if line.endswith(full) else line for line in calls)
 
 
 def _show(verdict: Verdict) -> None:

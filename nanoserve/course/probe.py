@@ -1,6 +1,8 @@
 """How a checker looks at a learner's code: it writes down each call, and compares what comes with what should."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral
 from typing import NoReturn
 
@@ -50,20 +52,29 @@ class Probe:
             self.calls[place] = f"{line} → {show(result)}"
         return result
 
-    def equal(self, came: object, expected: object, slip: str, slips: Mapping[str, object] | None = None) -> None:
+    def equal(
+        self,
+        came: object,
+        expected: object,
+        slip: str,
+        slips: Mapping[str, object] | None = None,
+        same: Callable[[object, object], bool] | None = None,
+        told: Callable[[object], str] | None = None,
+    ) -> None:
         """One case: `came` must equal `expected`.
 
         Args:
             slip: the reason when nothing more is known.
-            slips: for each more precise reason, the value by which it gives itself away.
+            slips: for each more precise reason, the value by which it gives itself away; the first that fits is told.
+            same: `same(came, other)` compares with what is expected and with each giveaway; plain equality if None.
+            told: how the verdict shows what came and what was expected; `show` if None.
         """
         self.cases += 1
-        if _same(came, expected):
+        same, told = same or _same, told or show
+        if same(came, expected):
             return
-        for name, giveaway in (slips or {}).items():
-            if _same(came, giveaway):
-                slip = name
-        self.fail(show(expected), show(came), slip)
+        named = (name for name, giveaway in (slips or {}).items() if same(came, giveaway))
+        self.fail(told(expected), told(came), next(named, slip))
 
     def raises(self, error: type[Exception], call: Callable, *args: object, slips: Mapping[object, str]) -> Exception:
         """One case: the call must raise `error`, which is returned.
@@ -84,6 +95,24 @@ class Probe:
                     self.fail(error.__name__, f"{type(raised).__name__}: {raised}", slip)
             raise
         self.fail(error.__name__, f"no error, and {show(came)} was returned", slips[None])
+
+    @contextmanager
+    def on_error(self, *errors: type[Exception], slip: str, match: str = "") -> Iterator[None]:
+        """Inside the block, an error is told with the slip that it looks like.
+
+        Args:
+            errors: the kinds of error that it may be.
+            slip: the likely reason.
+            match: a regular expression to be found in the error's message.
+        """
+        try:
+            yield
+        except NotImplementedError:  # a RuntimeError, but a stub that is not written yet is no wrong answer
+            raise
+        except errors as error:
+            if not re.search(match, str(error)):
+                raise
+            self.fail("no error", f"{type(error).__name__}: {error}", slip)
 
     def fail(self, expected: str, came: str, slip: str) -> NoReturn:
         raise Mismatch(expected, came, slip)
