@@ -11,6 +11,7 @@ import torch
 
 triton = pytest.importorskip("triton")
 
+from benchmarks.cases import poisoned  # noqa: E402
 from nanoserve.attention import gathered_attention  # noqa: E402
 from nanoserve.kernels import launch, paged_attention  # noqa: E402
 
@@ -18,26 +19,6 @@ ROOT = Path(__file__).parents[1]
 HEADS = {1: (3, 3), 3: (9, 3), 7: (7, 1), 16: (32, 2)}  # query heads a KV head -> (query heads, KV heads)
 # Tokens in a tile (None: as the launch chooses) and programs a sequence: one turn, many turns, shares past the end.
 WALKS = [(None, 1), (16, 1), (4, 3)]
-
-
-def case(
-    num_heads, num_kv_heads, dim, block_size, lengths, *, dtype=torch.float32, seed=0, logits=1.0, index=torch.int64
-):
-    """Queries, and pools in which every slot that no sequence owns, and every block of nobody, holds NaN."""
-    draw = torch.Generator().manual_seed(seed)
-    blocks = [-(-length // block_size) for length in lengths]
-    order = (torch.randperm(sum(blocks) + 2, generator=draw)).tolist()  # two blocks stay nobody's
-    tables = torch.full((len(lengths), max([*blocks, 1]) + 1), 2**30, dtype=index)  # far outside: nobody may look
-    k, v = (torch.full((sum(blocks) + 2, block_size, num_kv_heads, dim), float("nan"), dtype=dtype) for _ in range(2))
-    for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
-        ids = [order.pop() for _ in range(count)]
-        tables[row, :count] = torch.tensor(ids, dtype=index)
-        for pool in (k, v):
-            flat = torch.full((count * block_size, num_kv_heads, dim), float("nan"), dtype=dtype)
-            flat[:length] = torch.randn(length, num_kv_heads, dim, generator=draw).to(dtype)
-            pool[ids] = flat.view(count, block_size, num_kv_heads, dim)
-    q = (torch.randn(len(lengths), num_heads, dim, generator=draw) * logits).to(dtype)
-    return q, k, v, tables, torch.tensor(lengths, dtype=index)
 
 
 def exact(q, k, v, tables, lengths, scale=None):
@@ -59,7 +40,7 @@ def with_tile(monkeypatch, tile, **changes):
 @pytest.mark.parametrize("block_size", [1, 3, 16, 24, 544])
 def test_each_shape_equals_float64_whatever_the_tile_and_the_splits(group, dim, block_size, monkeypatch):
     at_the_edges = [0, 1, block_size, block_size + 1] if block_size < 100 else [0, 1, block_size + 1]
-    inputs = case(*HEADS[group], dim, block_size, at_the_edges, seed=group * dim + block_size)
+    inputs = poisoned(*HEADS[group], dim, block_size, at_the_edges, seed=group * dim + block_size)
     expected = exact(*inputs)
     for tile, splits in WALKS if block_size < 100 else [(None, 1), (64, 5)]:
         with monkeypatch.context() as patch:
@@ -73,7 +54,7 @@ def test_each_shape_equals_float64_whatever_the_tile_and_the_splits(group, dim, 
 @pytest.mark.parametrize("logits", [20.0, 60.0])
 def test_large_scores_neither_overflow_nor_drown_the_rest(tile, splits, logits, monkeypatch):
     with_tile(monkeypatch, tile)
-    inputs = case(9, 3, 64, 16, [33, 70, 0, 5], logits=logits)
+    inputs = poisoned(9, 3, 64, 16, [33, 70, 0, 5], logits=logits)
     # A softmax over logits of +-500 turns fp32's rounding of a score, 3e-5, into as much in its weight.
     torch.testing.assert_close(
         paged_attention(*inputs, num_splits=splits).double(), exact(*inputs), rtol=1e-4, atol=1e-4
@@ -84,7 +65,7 @@ def test_large_scores_neither_overflow_nor_drown_the_rest(tile, splits, logits, 
 @pytest.mark.parametrize(("tile", "splits"), WALKS)
 def test_scores_that_fall_or_rise_by_40_a_block_keep_the_running_maximum(tile, splits, falling, monkeypatch):
     with_tile(monkeypatch, tile)
-    q, k, v, tables, lengths = case(4, 2, 64, 16, [80, 64, 17])
+    q, k, v, tables, lengths = poisoned(4, 2, 64, 16, [80, 64, 17])
     q[:] = 1.0
     for row, length in enumerate(lengths.tolist()):
         for place in range(-(-length // 16)):
@@ -99,7 +80,7 @@ def test_scores_that_fall_or_rise_by_40_a_block_keep_the_running_maximum(tile, s
 
 
 def test_a_query_sliced_out_of_a_fused_projection_is_read_by_its_strides():
-    q, *rest = case(9, 3, 64, 16, [20, 3])
+    q, *rest = poisoned(9, 3, 64, 16, [20, 3])
     fused = torch.randn(2, 15, 64)
     fused[:, 3:12] = q
     torch.testing.assert_close(paged_attention(fused[:, 3:12], *rest), paged_attention(q, *rest), rtol=0, atol=0)
@@ -108,7 +89,7 @@ def test_a_query_sliced_out_of_a_fused_projection_is_read_by_its_strides():
 
 
 def test_a_layer_inside_a_pool_of_several_is_read_by_its_strides():
-    inputs = q, k, v, tables, lengths = case(9, 3, 64, 16, [20, 3])
+    inputs = q, k, v, tables, lengths = poisoned(9, 3, 64, 16, [20, 3])
     pools = [torch.full((k.shape[0], 3, *k.shape[1:]), float("nan")) for _ in range(2)]
     pools[0][:, 1], pools[1][:, 1] = k, v  # block by block, all layers of a block together
     came = paged_attention(q, pools[0][:, 1], pools[1][:, 1], tables, lengths)
@@ -118,7 +99,7 @@ def test_a_layer_inside_a_pool_of_several_is_read_by_its_strides():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("splits", [1, 3])
 def test_half_precision_sums_in_fp32(dtype, splits):
-    inputs = case(9, 3, 64, 16, [200, 37, 0], dtype=dtype)
+    inputs = poisoned(9, 3, 64, 16, [200, 37, 0], dtype=dtype)
     came = paged_attention(*inputs, num_splits=splits)
     assert came.dtype == dtype
     # One rounding of the result: half a unit of the last place, a whole one where the interpreter cuts bf16 off.
@@ -128,13 +109,13 @@ def test_half_precision_sums_in_fp32(dtype, splits):
 @pytest.mark.parametrize(("tile", "splits"), [(16, 1), (32, 3)])
 def test_the_form_with_dot_gives_the_same(tile, splits, monkeypatch):
     with_tile(monkeypatch, tile, DOT=True, GROUP_PAD=16)
-    inputs = case(9, 3, 80, 16, [70, 16, 0, 1])
+    inputs = poisoned(9, 3, 80, 16, [70, 16, 0, 1])
     came = paged_attention(*inputs, num_splits=splits)
     torch.testing.assert_close(came.double(), exact(*inputs), rtol=1e-5, atol=1e-5)
 
 
 def test_int32_tables_and_lengths_and_another_scale_are_taken():
-    inputs = case(9, 3, 64, 16, [20, 3], index=torch.int32)
+    inputs = poisoned(9, 3, 64, 16, [20, 3], index=torch.int32)
     torch.testing.assert_close(
         paged_attention(*inputs, scale=0.3).double(), exact(*inputs, scale=0.3), rtol=1e-5, atol=1e-5
     )
@@ -149,14 +130,14 @@ def test_nothing_is_written_behind_the_output(monkeypatch):
         return rows[1:-1]
 
     monkeypatch.setattr(torch, "empty_like", empty_like)
-    inputs = case(7, 1, 80, 3, [5, 0, 4])
+    inputs = poisoned(7, 1, 80, 3, [5, 0, 4])
     came = paged_attention(*inputs)
     torch.testing.assert_close(came.double(), exact(*inputs), rtol=1e-5, atol=1e-5)
     assert (guarded[0][[0, -1]] == 7).all()
 
 
 def test_an_empty_batch_gives_an_empty_result():
-    q, k, v, tables, lengths = case(4, 2, 64, 16, [3])
+    q, k, v, tables, lengths = poisoned(4, 2, 64, 16, [3])
     assert paged_attention(q[:0], k, v, tables[:0], lengths[:0]).shape == (0, 4, 64)
 
 
@@ -188,7 +169,7 @@ def test_blocks_beyond_two_to_the_31_elements_are_found():
 
 def _changed(**changes):
     names = ("q", "k_pool", "v_pool", "block_tables", "seq_lens")
-    inputs = dict(zip(names, case(6, 2, 64, 16, [20, 3]), strict=True))
+    inputs = dict(zip(names, poisoned(6, 2, 64, 16, [20, 3]), strict=True))
     return {name: changes[name](value) if name in changes else value for name, value in inputs.items()}
 
 
