@@ -83,7 +83,7 @@ guess = None  # the slot of position 17, for example 9
 #
 # Three tasks make one class. Each goes on with your class of the task before, by `yours("15.1")`, or with the
 # reference's where yours does not pass yet. Replace `raise NotImplementedError`, run the cell, and `check` tells
-# you where you stand.
+# you where you stand. Changed an earlier task? Run the tasks after it again.
 #
 # {task 15.1}
 #
@@ -142,6 +142,7 @@ guess = None  # the slot of position 17, for example 9
 # Your table on a real sentence, in the pool of *Predict*. Move the slider: which tokens take a block?
 
 # %%
+BlockTable = yours("15.3")
 pool = scattered_pool(8, 4)
 view = watch(pool)
 sentence = tokens_of("These words stand in a row on the page, but in memory they lie wherever there was room.")

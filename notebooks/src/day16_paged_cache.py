@@ -66,6 +66,7 @@ guess = None  # a number of blocks
 #
 # Three tasks: the way in, the way out, and a whole step through the layers of a model. The first two are functions
 # on one layer's memory. The check's keys are numbered: it can tell which token's key lies where another's is due.
+# Changed an earlier task? Run the tasks after it again.
 #
 # {task 16.1}
 #

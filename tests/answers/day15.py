@@ -65,6 +65,14 @@ class AppendsTheList(Parts):
         self.num_tokens += num_tokens
 
 
+@wrong("15.1", "number-for-a-list")
+class AddsAnIdToTheList(Parts):
+    def append(self, num_tokens=1):
+        while self.room < num_tokens:
+            self.block_ids += self.allocator.allocate()
+        self.num_tokens += num_tokens
+
+
 @wrong("15.1", "table-is-none")
 class AssignsWhatExtendReturns(Parts):
     def append(self, num_tokens=1):
@@ -139,6 +147,13 @@ class WhenOneIsLeftOver(Parts):
 class BlocksOfItsOwnEachCall(Parts):
     def append(self, num_tokens=1):
         self.block_ids += self.allocator.allocate_for(num_tokens)
+        self.num_tokens += num_tokens
+
+
+@wrong("15.1", "asks-for-fewer-than-none")
+class NoFloorOfZero(Parts):
+    def append(self, num_tokens=1):
+        self.block_ids += self.allocator.allocate_for(num_tokens - self.room)
         self.num_tokens += num_tokens
 
 
@@ -340,6 +355,14 @@ class AtLeastOne(Parts):
         super().append(num_tokens)
 
 
+@wrong("15.1", "zero-refused")
+class RefusesNothingToo(Parts):
+    def append(self, num_tokens=1):
+        if num_tokens <= 0:
+            raise ValueError(f"num_tokens must be positive, got {num_tokens}")
+        super().append(num_tokens)
+
+
 @wrong("15.1", "negative-accepted")
 class NoGuardAtTheDoor(Parts):
     def append(self, num_tokens=1):
@@ -487,6 +510,14 @@ class TheFirstBlock(Ask):
         return self.block_ids[0], p % size
 
 
+@wrong("15.2", "refuses-inside")
+class ComparesWithTheBlocks(After2):
+    def position(self, p):
+        if not 0 <= p < len(self.block_ids):
+            raise IndexError(p)
+        return super().position(p)
+
+
 @wrong("15.2", "refuses-the-last")
 class StopsOneEarly(After2):
     def position(self, p):
@@ -580,6 +611,12 @@ class EntryTimesSize(After2):
 class ThePair(Slots):
     def of(self, block_id, offset, size):
         return block_id, offset
+
+
+@wrong("15.3", "pair-as-number")
+class AddsToThePair(After2):
+    def slot(self, p):
+        return self.position(p) + self.block_ids[0]
 
 
 @wrong("15.3", "not-multiplied")
