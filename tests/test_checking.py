@@ -89,6 +89,11 @@ def test_a_print_in_every_call_keeps_the_verdict_short():
     assert examine(FIRST, chatty).printed.count("\n") == 12
 
 
+def test_an_error_without_a_message_goes_by_its_name():
+    wordless = from_source("class BlockAllocator(Base):\n    def allocate(self):\n        raise KeyError")
+    assert examine(FIRST, wordless).came == "KeyError"
+
+
 def test_a_property_that_raises_is_in_the_list_of_calls():
     raising = from_source("""
         class BlockAllocator(Base):

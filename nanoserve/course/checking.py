@@ -8,7 +8,7 @@ from IPython import get_ipython
 from IPython.display import display
 
 from nanoserve.course.limits import Outcome, own_line, run_limited
-from nanoserve.course.probe import Mismatch, Probe
+from nanoserve.course.probe import Mismatch, Probe, named
 from nanoserve.course.tasks import Task, all_tasks, find
 from nanoserve.course.verdict import Verdict
 
@@ -141,7 +141,7 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         task,
         "raised",
         f"Your code raised {type(error).__name__}" + (f" at {outcome.line}." if outcome.line else "."),
-        came=f"{type(error).__name__}: {error}",
+        came=named(error),
         slip_id="raised",
         **facts,
     )
@@ -167,9 +167,8 @@ def _last(calls: list[str], most: int = 8) -> tuple[str, ...]:
 
 def _by_its_type(calls: tuple[str, ...], error: BaseException) -> tuple[str, ...]:
     """The calls, where the error goes by its type alone: the verdict tells it in full as what came."""
-    name = type(error).__name__
-    full = f" → {name}: {error}"
-    return tuple(f"{line.removesuffix(full)} → {name}" if line.endswith(full) else line for line in calls)
+    full, short = f" → {named(error)}", f" → {type(error).__name__}"
+    return tuple(line.removesuffix(full) + short if line.endswith(full) else line for line in calls)
 
 
 def _show(verdict: Verdict) -> None:

@@ -46,7 +46,7 @@ class Probe:
         try:
             result = call(*args)
         except Exception as error:
-            self.calls[place] = f"{line} → {type(error).__name__}: {error}"
+            self.calls[place] = f"{line} → {named(error)}"
             raise
         if shows_result:
             self.calls[place] = f"{line} → {show(result)}"
@@ -73,8 +73,8 @@ class Probe:
         same, told = same or _same, told or show
         if same(came, expected):
             return
-        named = (name for name, giveaway in (slips or {}).items() if same(came, giveaway))
-        self.fail(told(expected), told(came), next(named, slip))
+        likely = (name for name, giveaway in (slips or {}).items() if same(came, giveaway))
+        self.fail(told(expected), told(came), next(likely, slip))
 
     def raises(self, error: type[Exception], call: Callable, *args: object, slips: Mapping[object, str]) -> Exception:
         """One case: the call must raise `error`, which is returned.
@@ -92,7 +92,7 @@ class Probe:
         except Exception as raised:
             for kind, slip in slips.items():
                 if kind is not None and isinstance(raised, kind):
-                    self.fail(error.__name__, f"{type(raised).__name__}: {raised}", slip)
+                    self.fail(error.__name__, named(raised), slip)
             raise
         self.fail(error.__name__, f"no error, and {show(came)} was returned", slips[None])
 
@@ -112,7 +112,7 @@ class Probe:
         except errors as error:
             if not re.search(match, str(error)):
                 raise
-            self.fail("no error", f"{type(error).__name__}: {error}", slip)
+            self.fail("no error", named(error), slip)
 
     def fail(self, expected: str, came: str, slip: str) -> NoReturn:
         raise Mismatch(expected, came, slip)
@@ -130,6 +130,11 @@ class Traced:
             return lambda *args: self._probe.record(f"{name}({_list(args)})", getattr(self._inner, attribute), *args)
         value = self._probe.record(name, getattr, self._inner, attribute)
         return (lambda *args: self._probe.record(f"{name}({_list(args)})", value, *args)) if callable(value) else value
+
+
+def named(error: BaseException) -> str:
+    """An error by its type and its message, where it has one."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def show(value: object, limit: int = 200) -> str:
