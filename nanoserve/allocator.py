@@ -12,7 +12,8 @@ class BlockAllocator:
 
     A block is room for the keys and values of `block_size` tokens. The free list is a stack, so that a block just
     freed, and still warm in the caches, is the next one out. The idea of handing out KV memory in fixed blocks is
-    PagedAttention's (Kwon et al., SOSP 2023).
+    PagedAttention's (Kwon et al., SOSP 2023). Ctrl-C in the middle of an `allocate_for` or a `free_all` can leave
+    blocks out that nobody holds: after an interrupt, start with a new allocator.
 
     Args:
         num_blocks: blocks in the pool.
@@ -69,7 +70,7 @@ class BlockAllocator:
         """Raise a ValueError that names the block, unless every id in the list is out and stands there once."""
         seen = set()
         for block_id in block_ids:
-            if block_id not in self._allocated:
+            if type(block_id) is not int or block_id not in self._allocated:  # 0.0 and False equal 0
                 raise ValueError(f"block {block_id} is not allocated: it was freed already, or never handed out")
             if block_id in seen:
                 raise ValueError(f"block {block_id} stands twice in {block_ids}: a block goes back once")
@@ -87,7 +88,7 @@ class BlockAllocator:
         needed = -(-num_tokens // self.block_size)  # a ceiling in whole numbers
         if needed > self.num_free:
             raise KVCacheExhausted(
-                f"blocks of {self.block_size} needed for {num_tokens} tokens: {needed}; "
+                f"tokens: {num_tokens}; blocks of {self.block_size} needed: {needed}; "
                 f"free: {self.num_free} of {self.num_blocks}"
             )
         return [self.allocate() for _ in range(needed)]

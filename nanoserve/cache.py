@@ -1,15 +1,10 @@
 """Days 13 and 16: one sequence's keys and values, in one growing tensor or in the blocks of a pool."""
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 
-from nanoserve.allocator import BlockAllocator
 from nanoserve.block_table import BlockTable
-
-if TYPE_CHECKING:
-    from nanoserve.model import Llama
+from nanoserve.pool import KVPool
 
 
 class KVCache:
@@ -115,57 +110,6 @@ class NaiveKVCache(KVCache):
     def free(self) -> None:
         """Give the memory back and be empty."""
         self._held = {}
-
-
-class KVPool:
-    """The memory behind the block ids: one id names a place in every layer.
-
-    Args:
-        num_layers: layers of the model.
-        num_blocks, block_size: blocks in the pool, and tokens in a block.
-        num_kv_heads, head_dim: KV heads of a layer, and their width.
-        dtype, device: of the stored keys and values.
-        allocator: who hands the blocks out; a new `BlockAllocator` unless one is given.
-
-    Attributes:
-        k, v: (num_layers, num_blocks, block_size, num_kv_heads, head_dim). A slot holds noise until it is written.
-
-    Raises:
-        ValueError: a size is below 1, or the allocator's sizes are not the pool's.
-    """
-
-    def __init__(
-        self,
-        num_layers: int,
-        num_blocks: int,
-        block_size: int,
-        num_kv_heads: int,
-        head_dim: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-        allocator: BlockAllocator | None = None,
-    ) -> None:
-        for name, size in (("num_layers", num_layers), ("num_kv_heads", num_kv_heads), ("head_dim", head_dim)):
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
-        self.allocator = BlockAllocator(num_blocks, block_size) if allocator is None else allocator
-        if (self.allocator.num_blocks, self.allocator.block_size) != (num_blocks, block_size):
-            raise ValueError(
-                f"the pool has {num_blocks} blocks of {block_size}, but its allocator hands out "
-                f"{self.allocator.num_blocks} of {self.allocator.block_size}"
-            )
-        shape = (num_layers, num_blocks, block_size, num_kv_heads, head_dim)
-        self.k = torch.empty(shape, dtype=dtype, device=device)
-        self.v = torch.empty(shape, dtype=dtype, device=device)
-
-    @classmethod
-    def for_model(
-        cls, model: "Llama", num_blocks: int, block_size: int = 16, allocator: BlockAllocator | None = None
-    ) -> "KVPool":
-        """A pool that fits the model's layers and heads, in its dtype and on its device."""
-        config = model.config
-        sizes = config.num_hidden_layers, num_blocks, block_size, config.num_key_value_heads, config.head_dim
-        return cls(*sizes, dtype=model.dtype, device=model.device, allocator=allocator)
 
 
 def write_by_slot(memory: torch.Tensor, slots: torch.Tensor, new: torch.Tensor) -> None:

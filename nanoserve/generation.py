@@ -1,16 +1,15 @@
 """Day 17: the decode loop. One loop serves every cache, and every way out of it gives the blocks back."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import index
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
 from nanoserve.allocator import BlockAllocator
-from nanoserve.cache import KVCache, KVPool, NaiveKVCache, PagedKVCache
+from nanoserve.arguments import TokenIds, end_ids, token_ids, whole_number
+from nanoserve.cache import KVCache, NaiveKVCache, PagedKVCache
 from nanoserve.model import Llama
+from nanoserve.pool import KVPool
 from nanoserve.sampling import check_sampling, sample
-
-TokenIds = Sequence[int] | torch.Tensor
 
 
 def generate(
@@ -41,8 +40,8 @@ def generate(
             memory too; with a bare allocator the ids are shared and the run brings its own memory.
 
     Raises:
-        ValueError: a prompt that is empty, not of token ids or too long, or an argument outside its range; nothing was
-            allocated.
+        ValueError: a prompt that is empty, not of token ids or too long, an argument outside its range, or a pool of
+            another model; nothing was allocated.
         KVCacheExhausted: a shared pool ran out; the run's blocks went back.
     """
     stream = generate_stream(
@@ -77,10 +76,11 @@ def generate_stream(
     """As `generate`, each token as soon as it is there.
 
     Arguments are checked at the call; blocks are taken when the first token is asked for, and are back before the last
-    one is handed out, or as soon as the stream is closed or dropped.
+    one is handed out, or as soon as the stream is closed or dropped. A traceback that is kept, as a notebook keeps its
+    last one, keeps the stream and so its blocks: `with contextlib.closing(stream):` gives them back whatever is kept.
     """
-    prompt = _token_ids(prompt_ids, model.config.vocab_size)
-    num_new = _whole_number(max_new_tokens)
+    prompt = token_ids(prompt_ids, model.config.vocab_size)
+    num_new = whole_number(max_new_tokens)
     if num_new is None or num_new < 0:
         raise ValueError(f"max_new_tokens must be a whole number of 0 or more, got {max_new_tokens!r}")
     longest = model.config.max_position_embeddings
@@ -90,10 +90,10 @@ def generate_stream(
             f"shorten the prompt or lower max_new_tokens"
         )
     check_sampling(temperature, top_k, top_p)
-    if paged and allocator is None and (_whole_number(block_size) or 0) < 1:
+    if paged and allocator is None and (whole_number(block_size) or 0) < 1:
         raise ValueError(f"block_size must be a whole number of at least 1, got {block_size!r}")
-    eos = model.eos_token_ids if eos_token_id is None else _eos_ids(eos_token_id)
-    number = 0 if seed is None else _whole_number(seed)
+    eos = model.eos_token_ids if eos_token_id is None else end_ids(eos_token_id)
+    number = 0 if seed is None else whole_number(seed)
     if number is None or not -(2**63) <= number < 2**64:  # torch takes signed and unsigned
         raise ValueError(f"seed must be a whole number that fits in 64 bits, or None, got {seed!r}")
     if allocator is not None and not isinstance(allocator, KVPool) and not hasattr(allocator, "num_blocks"):
@@ -124,8 +124,12 @@ def cache_for(
         block_size: tokens in a block of that pool.
         allocator: blocks that runs share, whatever the two above say. A `KVPool` is used as it is; with a bare
             `BlockAllocator` the ids are shared, and the run brings a pool of the allocator's sizes for them.
+
+    Raises:
+        ValueError: a `KVPool` that its own `require_fit` refuses: it is another model's.
     """
     if isinstance(allocator, KVPool):
+        allocator.require_fit(model)
         return PagedKVCache(allocator)
     if allocator is not None:
         return PagedKVCache(KVPool.for_model(model, allocator.num_blocks, allocator.block_size, allocator))
@@ -181,44 +185,3 @@ def greedy_generate_paged(
 ) -> list[int]:
     """The same tokens, over blocks; see `generate`."""
     return generate(model, prompt_ids, max_new_tokens, paged=True, block_size=block_size, allocator=allocator)
-
-
-def _token_ids(prompt_ids: TokenIds, vocab_size: int) -> list[int]:
-    """The prompt as a list of ints, or a ValueError that says what is wrong with it."""
-    if hasattr(prompt_ids, "tolist"):  # a tensor, or NumPy's array
-        if prompt_ids.ndim == 2 and len(prompt_ids) == 1:
-            prompt_ids = prompt_ids[0]
-        if prompt_ids.ndim != 1:
-            raise ValueError(f"prompt_ids must be one sequence, (T,) or (1, T), got {tuple(prompt_ids.shape)}")
-        prompt_ids = prompt_ids.tolist()
-    if isinstance(prompt_ids, str | bytes) or not isinstance(prompt_ids, Sequence) or not prompt_ids:
-        raise ValueError(
-            f"prompt_ids must be at least one token id, in a list, a tuple or a tensor, got {prompt_ids!r}: "
-            f"encode the text first"
-        )
-    ids = []
-    for token_id in prompt_ids:
-        number = _whole_number(token_id)
-        if number is None:
-            raise ValueError(f"prompt_ids must be whole numbers, got {token_id!r}")
-        if not 0 <= number < vocab_size:
-            raise ValueError(f"token id {number} is outside the vocabulary of {vocab_size}")
-        ids.append(number)
-    return ids
-
-
-def _eos_ids(eos_token_id: int | Iterable[int]) -> frozenset[int]:
-    numbers = [_whole_number(eos_token_id)]
-    if isinstance(eos_token_id, Iterable) and numbers == [None]:
-        numbers = [_whole_number(token_id) for token_id in eos_token_id]
-    if None in numbers:
-        raise ValueError(f"eos_token_id must be a token id, or several, got {eos_token_id!r}")
-    return frozenset(numbers)
-
-
-def _whole_number(value: object) -> int | None:
-    """The value as an int, or None where it is something else; True and False are something else."""
-    try:
-        return None if isinstance(value, bool) else index(value)
-    except TypeError:
-        return None

@@ -6,8 +6,14 @@ from numbers import Integral, Real
 import torch
 
 
-def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+def check_sampling(
+    temperature: float, top_k: int | None, top_p: float | None, logits: torch.Tensor | None = None
+) -> None:
     """Raise a ValueError that says the range, if an argument of `sample` is outside it."""
+    if logits is not None and logits.ndim != 1:
+        raise ValueError(
+            f"logits must be one row, (vocab_size,), got {tuple(logits.shape)}: the last position's is logits[0, -1]"
+        )
     if not (isinstance(temperature, Real) and math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature must be a finite number of 0 (greedy) or more, got {temperature!r}")
     if top_k is not None and (not isinstance(top_k, Integral) or isinstance(top_k, bool) or top_k < 0):
@@ -55,7 +61,7 @@ def sample(
     """Choose the next token.
 
     Args:
-        logits: (vocab_size,), any dtype and device.
+        logits: (vocab_size,), any dtype and device: one row, `logits[0, -1]` of a model's, and no batch of them.
         temperature: 0 takes the likeliest; above 0, logits are divided by it and a token is drawn.
         top_k: draw among the k likeliest; None or 0 is off, and a k above the vocabulary is the vocabulary.
         top_p: draw among the likeliest that together reach this probability; None or 1 is off.
@@ -65,9 +71,9 @@ def sample(
         A token id.
 
     Raises:
-        ValueError: an argument is outside its range.
+        ValueError: an argument is outside its range, or `logits` is not one row.
     """
-    check_sampling(temperature, top_k, top_p)
+    check_sampling(temperature, top_k, top_p, logits)
     if temperature < 1e-5 or top_k == 1:  # dividing by less would overflow before it changed a token
         return int(logits.argmax())
     scores = warp(logits.float().cpu(), temperature, top_k, top_p)

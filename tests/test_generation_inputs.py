@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from nanoserve import BlockAllocator, KVPool, generate, generate_stream, greedy_generate, greedy_generate_paged
+from nanoserve import (
+    BlockAllocator,
+    KVPool,
+    cache_for,
+    generate,
+    generate_stream,
+    greedy_generate,
+    greedy_generate_paged,
+)
 from tests.conftest import PROMPT
 
 
@@ -127,3 +135,29 @@ def test_every_seed_that_torch_takes_is_taken(tiny, seed):
 def test_an_allocator_brings_its_own_block_size(tiny):
     pool = KVPool.for_model(tiny, 4, 4)
     assert generate(tiny, [1, 2], 3, block_size=0, paged=True, allocator=pool) == generate(tiny, [1, 2], 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"num_layers": 3}, "layers 3, KV heads 1, head_dim 16, torch.float32, cpu"),
+        ({"num_kv_heads": 4}, "layers 2, KV heads 4, head_dim 16, torch.float32, cpu"),
+        ({"head_dim": 8}, "layers 2, KV heads 1, head_dim 8, torch.float32, cpu"),
+        ({"dtype": torch.bfloat16}, "layers 2, KV heads 1, head_dim 16, torch.bfloat16, cpu"),
+        ({"device": "meta"}, "layers 2, KV heads 1, head_dim 16, torch.float32, meta"),
+    ],
+    ids=str,
+)
+def test_a_pool_of_another_model_is_refused_at_the_call_and_both_are_named(tiny, sizes, named):
+    config = tiny.config
+    fitting = {
+        "num_layers": config.num_hidden_layers,
+        "num_kv_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+    }
+    pool = KVPool(num_blocks=4, block_size=4, **fitting | sizes)
+    for run in (generate, generate_stream, lambda *args, allocator: cache_for(tiny, 5, allocator=allocator)):
+        with pytest.raises(ValueError, match=named) as refusal:
+            run(tiny, PROMPT, 5, allocator=pool)
+        assert "the model (layers 2, KV heads 1, head_dim 16, torch.float32, cpu)" in str(refusal.value)
+    assert pool.allocator.peak_used == 0

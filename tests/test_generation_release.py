@@ -1,7 +1,7 @@
 """Day 17: every way out of a stream gives every block back."""
 
 import gc
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 
 import pytest
 
@@ -134,3 +134,23 @@ def test_an_exception_in_the_forward_pass_gives_every_block_back(tiny, monkeypat
     assert allocator.num_free == 12
     monkeypatch.undo()
     assert generate(tiny, PROMPT, 30, allocator=allocator) == greedy_generate(tiny, PROMPT, 30)
+
+
+def test_a_traceback_that_is_kept_keeps_the_blocks_unless_closing_gives_them_back(tiny):
+    allocator, kept = BlockAllocator(12, 4), []
+
+    def read(stream):
+        for _ in stream:
+            raise KeyError
+
+    for guard, blocks in ((nullcontext, 2), (closing, 2)):  # the second run adds none to those of the first
+        try:
+            with guard(generate_stream(tiny, PROMPT, 30, allocator=allocator)) as stream:
+                read(stream)
+        except KeyError as error:
+            kept.append(error)
+            del stream
+        assert allocator.num_used == blocks
+    kept.clear()
+    gc.collect()
+    assert allocator.num_used == 0

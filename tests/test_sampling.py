@@ -1,6 +1,7 @@
 """Day 17: one token out of one row of logits, held to transformers' warpers."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -96,6 +97,13 @@ def test_a_top_p_outside_its_range_is_an_error_that_says_it(top_p):  # trap 22
 def test_a_top_k_outside_its_range_is_an_error_that_says_it(top_k):  # trap 22
     with pytest.raises(ValueError, match=f"top_k must be a whole number .*, got {top_k}"):
         sample(torch.zeros(4), 1.0, top_k=top_k)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 4), (1, 1, 4), ()])
+def test_logits_that_are_not_one_row_are_refused_with_the_shape_that_came(shape):
+    for temperature in (0.0, 1.0):
+        with pytest.raises(ValueError, match=re.escape(f"one row, (vocab_size,), got {shape}")):
+            sample(torch.zeros(shape), temperature)
 
 
 def test_a_seed_draws_the_same_from_logits_of_any_dtype():
