@@ -258,7 +258,7 @@ def _call(
 ) -> torch.Tensor:
     probe.calls.clear()
     shown = str(tables).replace(str(NOWHERE), "unused")
-    shown = shown if len(shown) < 60 else f"{len(tables)} of {max(map(len, tables))} blocks"
+    shown = shown if len(shown) < 60 else f"({len(tables)}, {max(map(len, tables))})"
     line = (
         f"out = blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens{'' if scale is None else f', {scale}'})"
         f"\n  # q {tuple(q.shape)}, pools {tuple(k_pool.shape)}, block_tables {shown}, seq_lens {lengths}"
