@@ -93,7 +93,7 @@ def try_launch(
     constants: Mapping[str, Any],
     *,
     others: Mapping[str, Any] | None = None,
-    seconds: float = 5.0,
+    seconds: float = 3.0,
     keeps: bool = True,
 ) -> Run:
     """The same with nothing printed and the tensors given left as they are.
