@@ -310,7 +310,8 @@ ways = {
 weights_alone = milliseconds(lambda: model(torch.tensor([[1]]), NaiveKVCache()), 5)
 lengths, steps = [64 << i for i in range(9)], {name: [] for name in ways}
 for n in lengths:
-    ids, blocks, pieces = torch.randperm(n // 16), torch.randn(2, 8, n // 16, 16, 3, 64), torch.randn(2, 8, 1, 3, n, 64)
+    ids, blocks = torch.randperm(n // 16), torch.randn(2, 8, n // 16, 16, 3, 64)  # keys and values, 8 layers
+    pieces = torch.randn(2, 8, 1, 3, n, 64)
     for name, (way, times) in ways.items():
         layers = zip(*(pieces if way is in_one_piece else blocks), strict=True)
         calls = [partial(way, n, ids, keys, values) for keys, values in layers]
