@@ -12,7 +12,9 @@ import triton.language as tl  # noqa: E402
 
 from nanoserve.course.kernels.jobs import Window  # noqa: E402
 from nanoserve.course.kernels.launch import compiled, launch, try_launch  # noqa: E402
+from nanoserve.course.kernels.trial import builds, tried  # noqa: E402
 from nanoserve.course.limits import OutOfTime  # noqa: E402
+from nanoserve.course.probe import Probe  # noqa: E402
 
 NAN = float("nan")
 OFFSET = tl.constexpr(10)
@@ -275,3 +277,12 @@ def test_the_notebooks_process_never_runs_the_kernel_nor_needs_the_interpreter()
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True JITFunction\n", done.stderr
+
+
+def test_a_function_that_is_no_kernel_is_tried_through_a_driver_that_calls_it():
+    probe = Probe(thrice)
+    slips = {"race": "r", "reads": "r", "writes": "r"}
+    done = tried(probe, (1,), torch.zeros(1), driver=calls_another, calls="twice", **slips)
+    assert done.tensors["y"].item() == 3
+    assert probe.calls == ["calls_another[(1,)](y)"]
+    builds(probe, torch.zeros(1), driver=calls_another, calls="twice", slips={"": "r"})

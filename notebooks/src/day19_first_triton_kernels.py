@@ -32,12 +32,7 @@ triton_day()
 # places that could each read a block *now*. Who tells each of them which one is its own?
 #
 # Nobody does. Every copy of the kernel, a **program**, runs the same lines; it asks for its number, and works out from
-# it what to do. A launch names the kernel, the **grid** (how many programs there are) and the arguments:
-#
-# ```python
-# kernel[(3,)](x, y, 17, BLOCK=8)            # on a GPU: three programs
-# launch(kernel, (3,), x, y, 17, BLOCK=8)    # today, with or without one
-# ```
+# it what to do. A launch names the kernel, the **grid** (how many programs there are) and the arguments.
 #
 # `launch` runs the programs one after the other in Triton's interpreter, in a process of its own: there a wrong
 # address is a sentence and not a crash. The interpreter is Python and slow; the values are those of a GPU.
@@ -54,6 +49,7 @@ def hello_kernel(x_ptr):
     tl.device_print("I am program", program)
 
 
+# Where there is a GPU, this is written hello_kernel[(3,)](torch.zeros(1)).
 done = launch(hello_kernel, (3,), torch.zeros(1))
 
 # %% [markdown]
@@ -336,14 +332,17 @@ for block in blocks:
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.loglog(blocks, [1e3 * second for second in seconds], color="#0072b2", marker="o", base=2)
 axes.set_yscale("log", base=10)
+axes.set_xticks(blocks[::3], [f"{block:,}" for block in blocks[::3]])
+axes.set_yticks([20, 50, 100, 200], ["20", "50", "100", "200"], minor=False)
+axes.minorticks_off()
 axes.set(xlabel="elements a program copies", ylabel="ms for 65,536 elements")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 print(f"{65_536 // blocks[0]} programs: {1e3 * seconds[0]:.0f} ms; 1 program: {1e3 * seconds[-1]:.0f} ms")
 
 # %% [markdown]
-# Twice as large a block takes half the time, for what costs is a program and each line of it, not the element. So in
-# the interpreter: few programs, large tiles. (A GPU wants neither extreme. It wants enough programs for all of its
+# Few programs are soon done: what costs is a program and each of its lines, and only at the end the elements. So in the
+# interpreter: few programs, large tiles. (A GPU wants neither extreme. It wants enough programs for all of its
 # multiprocessors, and tiles that fit into registers.)
 
 # %% [markdown]
@@ -385,8 +384,8 @@ print("no suspicion yet" if line is None else f"you suspect: {line}")
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>
 #
-# The element is negative: the place wrapped round. The row of the block's first token begins at number 1,690,000 times 16
-# times 80 = 2,163,200,000, and an int32 ends at 2,147,483,647. The table holds int32, `block_size` is an int32, and so is
+# The element is negative: the place wrapped round. The block's first row begins at number 1,690,000 times 16 times 80,
+# which is 2,163,200,000, and an int32 ends at 2,147,483,647. The table holds int32, `block_size` is an int32, and so is
 # all that is worked out from them. Widen the ids, before anything is multiplied:
 #
 # ```python

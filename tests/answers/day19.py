@@ -8,6 +8,12 @@ from tests.answers import Right, Wrong
 BLOCK_SIZE = 8
 
 
+@triton.jit
+def not_started(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Copy x to y."""
+    raise NotImplementedError
+
+
 # ---- 19.1: the copy
 @triton.jit
 def stores_nothing(x_ptr, y_ptr, n, BLOCK: tl.constexpr):

@@ -9,7 +9,6 @@ from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled, try_launch
 from nanoserve.course.probe import Probe
 
-
 Outside = str | Callable[[Access], str]
 
 
@@ -21,21 +20,23 @@ def tried(
     reads: Outside,
     writes: Outside,
     driver: Any = None,
+    calls: str = "",
     **constants: Any,
 ) -> Run:
-    """Launch the learner's kernel, or an exercise's own that calls the learner's function by its name.
+    """Launch the learner's kernel, or an exercise's own that calls the learner's function.
 
     Args:
         args, constants: the kernel's arguments, by place and by name; tensors are left as they are.
         race: the slip when programs are in each other's way.
         reads, writes: the slip when one reads, or writes, outside a tensor; or what tells it from that access.
-        driver: the kernel to launch where the learner writes a function that is no kernel.
+        driver, calls: where the learner writes a function that is no kernel, the kernel to launch, and by which name it
+            calls that function.
 
     Raises:
         Mismatch: a race, or an access outside.
         Exception: what the learner's kernel raised, with the learner's line.
     """
-    others = {} if driver is None else {probe.subject.__name__: probe.subject}
+    others = {calls: probe.subject} if calls else {}
     run = try_launch(driver or probe.subject, grid, args, constants, others=others)
     print(run.printed, end="")
     try:
@@ -51,18 +52,20 @@ def tried(
     return run
 
 
-def builds(probe: Probe, *args: Any, slips: Mapping[str, str], driver: Any = None, **constants: Any) -> None:
+def builds(
+    probe: Probe, *args: Any, slips: Mapping[str, str], driver: Any = None, calls: str = "", **constants: Any
+) -> None:
     """One case: the compiler takes the kernel as it is, for an A100.
 
     Args:
-        args, constants: as for a launch.
+        args, constants, driver, calls: as for `tried`.
         slips: a part of the compiler's message -> the slip that it means; "" means any.
 
     Raises:
         Mismatch: it does not.
     """
     probe.cases += 1
-    others = {} if driver is None else {probe.subject.__name__: probe.subject}
+    others = {calls: probe.subject} if calls else {}
     probe.calls.append(f"compile {probe.subject.__name__} for compute capability 8.0, without running it")
     try:
         compiled(driver or probe.subject, (8, 0), *args, others=others, **constants)
