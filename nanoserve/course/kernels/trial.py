@@ -1,13 +1,16 @@
 """How a stage tries a learner's kernel: a launch in "What ran", its errors and races as verdicts, and the compiler."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled, try_launch
 from nanoserve.course.probe import Probe
+
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 Outside = str | Callable[[Access], str]
 
@@ -53,22 +56,33 @@ def tried(
 
 
 def builds(
-    probe: Probe, *args: Any, slips: Mapping[str, str], driver: Any = None, calls: str = "", **constants: Any
-) -> None:
-    """One case: the compiler takes the kernel as it is, for an A100.
+    probe: Probe,
+    *args: Any,
+    slips: Mapping[str, str],
+    capability: tuple[int, int] = (8, 0),
+    driver: Any = None,
+    calls: str = "",
+    **constants: Any,
+) -> "Compiled":
+    """One case: the compiler takes the kernel as it is, for an A100 or another GPU.
 
     Args:
         args, constants, driver, calls: as for `tried`.
         slips: a part of the compiler's message -> the slip that it means; "" means any.
+        capability: (7, 5) is a T4, (8, 0) an A100, (9, 0) an H100.
+
+    Returns:
+        What the compiler made of it.
 
     Raises:
         Mismatch: it does not.
     """
     probe.cases += 1
     others = {calls: probe.subject} if calls else {}
-    probe.calls.append(f"compile {probe.subject.__name__} for compute capability 8.0, without running it")
+    version = ".".join(map(str, capability))
+    probe.calls.append(f"compile {probe.subject.__name__} for compute capability {version}, without running it")
     try:
-        compiled(driver or probe.subject, (8, 0), *args, others=others, **constants)
+        return compiled(driver or probe.subject, capability, *args, others=others, **constants)
     except Exception as error:
         came = f"{type(error).__name__}: {error}"
         probe.fail("a kernel that Triton compiles", came, next(slips[part] for part in slips if part in came))
