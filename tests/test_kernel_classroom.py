@@ -234,6 +234,20 @@ def test_a_function_without_the_decorator_is_told_so():
         run(bare, torch.zeros(1))
 
 
+def plain(x):
+    return x
+
+
+@triton.jit
+def calls_a_plain_function(y_ptr):
+    tl.store(y_ptr, plain(1.0))
+
+
+def test_a_plain_function_that_a_kernel_calls_is_named():
+    with pytest.raises(TypeError, match="`calls_a_plain_function` calls `plain`"):
+        run(calls_a_plain_function, torch.zeros(1))
+
+
 def test_the_compiler_says_what_only_the_interpreter_takes_with_the_line():
     @triton.jit
     def breaks(y_ptr, n):

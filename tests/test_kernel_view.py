@@ -8,7 +8,8 @@ import torch
 
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run
-from nanoserve.course.view.accesses import describe_accesses, draw_accesses, programs_of
+from nanoserve.course.view.accesses import draw_accesses
+from nanoserve.course.view.accesses_state import describe_accesses, programs_of
 from nanoserve.course.view.accesses_widget import AccessView
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,20 +1,25 @@
 """Which program of a kernel touched which element: the tensors as rows of cells, each in its program's colour."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice, product
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING
 
+from nanoserve.course.view.accesses_state import (
+    Program,
+    Touched,
+    describe_accesses,
+    programs_of,
+    short_name,
+    touched,
+)
 from nanoserve.course.view.shapes import WIDTH, document, group, hatch, rect, text
-from nanoserve.course.view.state import plural
 from nanoserve.course.view.text import text_width
 from nanoserve.course.view.theme import OWNERS
 
 if TYPE_CHECKING:
     from nanoserve.course.kernels.launch import Run
-
-Program = tuple[int, int, int]
 
 _MARGIN = 22
 _ROOM = WIDTH - 2 * _MARGIN
@@ -22,41 +27,6 @@ _CELL, _NARROWEST, _HIGH = 30, 12, 24
 _LINE = 44  # from one line of cells to the next, with the numbers above them
 _GAP = 16  # between the rows of a matrix
 _MOST_LINES, _MOST_OUTSIDE = 8, 8
-
-
-@dataclass
-class Touched:
-    """What happened to one tensor: for each element, the programs that read it and those that wrote it."""
-
-    shape: tuple[int, ...]
-    reads: dict[int, list[Program]] = field(default_factory=dict)
-    writes: dict[int, list[Program]] = field(default_factory=dict)
-    outside: dict[int, list[Program]] = field(default_factory=dict)
-
-    @property
-    def main(self) -> dict[int, list[Program]]:
-        """What its cells show: who wrote, where anybody did, and else who read."""
-        return self.writes or self.reads
-
-
-def touched(run: "Run") -> dict[str, Touched]:
-    """What a launch did to each of its tensors, by their names; views are told of as if they were contiguous."""
-    tensors = {name: Touched(tuple(tensor.shape)) for name, tensor in run.tensors.items()}
-    for access in run.accesses:
-        one = tensors[access.tensor]
-        for element in access.elements.tolist():
-            into = one.reads if access.kind == "read" else one.writes
-            if access.outside and not 0 <= element < prod(one.shape):
-                into = one.outside
-            programs = into.setdefault(element, [])
-            if access.program not in programs:
-                programs.append(access.program)
-    return tensors
-
-
-def programs_of(run: "Run") -> list[Program]:
-    """Every program of the grid, in the order in which the interpreter runs them."""
-    return list(product(*map(range, (*run.grid, 1, 1)[:3])))
 
 
 def draw_accesses(run: "Run", program: Program | None = None, theme: str = "auto") -> str:
@@ -85,31 +55,6 @@ def draw_accesses(run: "Run", program: Program | None = None, theme: str = "auto
         drawn, y = _tensor(name, one, program, hues, y + 30)
         parts += drawn
     return document(parts, y - 12, f"{run.call}: {told}", theme)
-
-
-def describe_accesses(run: "Run", program: Program | None = None) -> str:
-    """The picture in one sentence."""
-    tensors = touched(run)
-    if program is not None:
-        did = [
-            f"{verb} {plural(len(mine), 'element')} of {name}"
-            for verb, of in (("reads", "reads"), ("writes", "writes"))
-            for name, one in tensors.items()
-            if (mine := [element for element, programs in getattr(one, of).items() if program in programs])
-        ]
-        beyond = [name for name, one in tensors.items() if any(program in each for each in one.outside.values())]
-        did += [f"goes outside {name}" for name in beyond]
-        return f"program {_short(program)} {' and '.join([', '.join(did[:-1]), did[-1]]) if did[1:] else ''.join(did)}"
-    if run.error is not None:
-        return f"{type(run.error).__name__}: {run.error}"
-    if run.races:
-        return run.races[0]
-    written = [
-        f"{len(one.writes)} of {prod(one.shape)} elements of {name} are written"
-        for name, one in tensors.items()
-        if one.writes
-    ]
-    return f"{plural(prod(run.grid), 'program')}: {' and '.join(written) or 'nothing is written'}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +122,7 @@ def _drawn(
     wide: float,
 ) -> str:
     box = (x + 1, y, wide - 2, _HIGH)
-    who = " and ".join(_short(each) for each in cell.programs)
+    who = " and ".join(short_name(each) for each in cell.programs)
     if cell.outside:
         told = f"program {who} goes to element {cell.element}, outside {name}"
         return group("cell", [rect(*box, "band", 3), _words(box, cell.programs, "fault")], told)
@@ -197,7 +142,7 @@ def _drawn(
 def _words(box: tuple[float, float, float, float], programs: Sequence[Program], look: str) -> str:
     """The programs' numbers, or how many there are where they do not fit."""
     x, y, width, height = box
-    words = "+".join(map(_short, programs)) if len(programs) < 3 else f"{len(programs)}×"  # noqa: RUF001
+    words = "+".join(map(short_name, programs)) if len(programs) < 3 else f"{len(programs)}×"  # noqa: RUF001
     size = 11 if width > 20 else 9
     return text(x + width / 2, y + height / 2 + 4, words, size, look, room=width, anchor="middle", bold=True)
 
@@ -206,12 +151,6 @@ def _heading(one: Touched) -> str:
     done = [word for word, what in (("read", one.reads), ("written", one.writes)) if what]
     shape = f"{' × '.join(map(str, one.shape))} · " if len(one.shape) > 1 else ""  # noqa: RUF001
     return f"{shape}{' and '.join(done) or 'not touched'}, by program"
-
-
-def _short(program: Iterable[int]) -> str:
-    """A program's number, or its numbers along as many axes as there are."""
-    x, y, z = program
-    return str(x) if not (y or z) else f"{x},{y}" if not z else f"{x},{y},{z}"
 
 
 def _index(row: int, shape: Sequence[int]) -> str:

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from nanoserve.course.view.accesses import describe_accesses, draw_accesses, programs_of
+from nanoserve.course.view.accesses import draw_accesses
+from nanoserve.course.view.accesses_state import describe_accesses, programs_of
 from nanoserve.course.view.widget import live_html, show_picture
 
 if TYPE_CHECKING:
