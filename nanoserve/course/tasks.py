@@ -39,7 +39,7 @@ class Task:
         stages: what is checked, one mechanism each, in order; a stage's docstring is its title.
         slips: every slip that the stages name.
         writes: the methods that the learner writes.
-        given: methods of the reference that the stub holds ready.
+        given: methods of the reference that the stub holds ready, and attributes of the class with their values.
         later: methods that a later task writes; until then they do nothing.
         extends: the task whose class this one goes on with.
         seconds: how long all stages together may run.
@@ -79,6 +79,8 @@ class Task:
             members = {name: vars(self.reference)[name] for name in task.given + task.writes} | members
             members = {name: _does_nothing for name in task.later} | members
             task = find(task.extends) if task.extends else None
+        if members.keys() >= {name for name in vars(self.reference) if not name.startswith("__")}:
+            return self.reference  # nothing is missing, and a `super()` in it works in no copy
         return type(self.name, self.reference.__bases__, members)
 
     def stub(self) -> str:
@@ -103,7 +105,7 @@ class Task:
             bases = [f'yours("{self.extends}")']
         head = f"class {self.name}({', '.join(bases)}):" if bases else f"class {self.name}:"
         parts = [] if self.extends else [f'"""{inspect.getdoc(self.reference).splitlines()[0]}"""\n']
-        parts += [_source_of(vars(self.reference)[name]) for name in self.given]
+        parts += [_given(name, vars(self.reference)[name]) for name in self.given]
         parts += [_placeholder_of(vars(self.reference)[name], self.id) for name in self.later]
         parts += [body_of(vars(self.reference)[name]) for name in self.writes]
         return f"{head}\n" + textwrap.indent("\n".join(parts), "    ")
@@ -135,6 +137,10 @@ def find(task_id: str) -> Task:
         near = [other for other in tasks if other.split(".")[0] == task_id.split(".")[0]] or list(tasks)
         raise KeyError(f"there is no task {task_id!r}; there are {', '.join(near)}")
     return tasks[task_id]
+
+
+def _given(name: str, member: object) -> str:
+    return _source_of(member) if callable(member) or isinstance(member, property) else f"{name} = {member!r}\n"
 
 
 def _source_of(member: Callable | property) -> str:
