@@ -11,10 +11,9 @@ from nanoserve.course.checking import examine
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.tasks import all_tasks, find
 
-# A kernel's task can be listed everywhere, and tried where Triton is.
-TASKS = [
-    task for task in all_tasks().values() if find_spec("triton") or not isinstance(task.reference, KernelReference)
-]
+# The days of kernels can be listed everywhere, and tried where Triton is.
+_KERNELS = {task.id.split(".")[0] for task in all_tasks().values() if isinstance(task.reference, KernelReference)}
+TASKS = [task for task in all_tasks().values() if find_spec("triton") or task.id.split(".")[0] not in _KERNELS]
 _DAYS = sorted({task.id.split(".")[0] for task in TASKS})
 DAYS = [
     import_module(f"tests.answers.{path.stem}")
