@@ -4,13 +4,14 @@ import sys
 from importlib import import_module
 from textwrap import dedent
 
+import numpy as np
 import pytest
 import torch
 
 import nanoserve
 from nanoserve.course import checking
 from nanoserve.course.checking import CheckFailed, check, examine, yours
-from nanoserve.course.probe import Mismatch, Probe, show
+from nanoserve.course.probe import Mismatch, Probe, in_16_bits, kind, show
 from nanoserve.course.tasks import Slip, Task, all_tasks, find
 
 FIRST = find("14.1")
@@ -276,6 +277,46 @@ def test_a_stand_in_goes_only_as_far_as_its_task():
     assert not hasattr(type(pool), "allocate_for")
     with pytest.raises(KeyError):
         pool.free(0)  # no guard before task 14.2
+
+
+@pytest.mark.parametrize("arguments", ["self, count", "self, *, count", ""])
+def test_a_changed_signature_is_told_beside_the_stubs(arguments):
+    changed = from_source(f"class BlockAllocator(Base):\n    def allocate({arguments}):\n        return 0")
+    verdict = examine(FIRST, changed)
+    assert (verdict.status, verdict.slip_id) == ("raised", "another-signature")
+    assert (verdict.expected, verdict.came) == ("allocate(self)", f"allocate({arguments})")
+    assert "allocate() " in verdict.calls[-1]
+
+
+@pytest.mark.parametrize("body", ["return self.free(1, 2)", "return len()"])
+def test_a_wrong_call_in_the_learners_code_is_no_changed_signature(body):
+    verdict = examine(FIRST, from_source(f"class BlockAllocator(Base):\n    def allocate(self):\n        {body}"))
+    assert (verdict.slip_id, verdict.headline[:32]) == ("raised", "Your code raised TypeError at li")
+
+
+def test_a_line_that_a_dataclass_wrote_is_not_the_learners():
+    writes = from_source("def kv_bytes_per_token(config, dtype):\n    config.head_dim = 1", "kv_bytes_per_token")
+    headline = examine(find("13.2"), writes).headline
+    assert headline == "Your code raised FrozenInstanceError at line 2 of `kv_bytes_per_token`: `config.head_dim = 1`."
+
+
+def test_a_type_is_told_with_its_article():
+    assert [kind(value) for value in (1, [], np.int64(1), np.zeros(1))] == [
+        "an int",
+        "a list",
+        "an int64",
+        "an ndarray",
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_that_have_been_in_16_bits_are_known(dtype):
+    exact = torch.tensor([1.0, 1 + 2**-12, 3.0])
+    assert in_16_bits(exact.to(dtype), exact)
+    assert in_16_bits(exact.to(dtype).float(), exact)
+    assert not in_16_bits(exact.double(), exact)
+    assert not in_16_bits(exact.flip(0), exact)
+    assert not in_16_bits(exact[:2].to(dtype), exact)
 
 
 def test_a_tensor_is_told_by_its_shape_and_a_short_row_by_its_numbers():

@@ -2,13 +2,14 @@
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 
 from IPython import get_ipython
 from IPython.display import display
 
 from nanoserve.course.limits import Outcome, own_line, run_limited
-from nanoserve.course.probe import Mismatch, Probe, named
+from nanoserve.course.probe import Mismatch, Probe, kind, named
 from nanoserve.course.tasks import Task, all_tasks, find
 from nanoserve.course.verdict import Verdict
 
@@ -66,16 +67,16 @@ def _forget(task_id: str) -> None:
 
 def examine(task: Task, subject: Callable) -> Verdict:
     """Run a task's stages, up to the first that fails, against a learner's code, and say what was found."""
-    kind = "class" if inspect.isclass(task.reference) else "function"
-    if not callable(subject) or inspect.isclass(subject) != (kind == "class"):
+    wanted = "class" if inspect.isclass(task.reference) else "function"
+    if not callable(subject) or inspect.isclass(subject) != (wanted == "class"):
         return _verdict(
             task,
             "not yet",
-            f"`check` takes the {kind} itself.",
+            f"`check` takes the {wanted} itself.",
             expected=f'check("{task.id}", {task.name})',
-            came=f"a {type(subject).__name__} in place of the {kind}",
-            slip=f"An instance, or the result of a call, was given in place of the {kind}.",
-            slip_id=f"not-a-{kind}",
+            came=f"{kind(subject)} in place of the {wanted}",
+            slip=f"An instance, or the result of a call, was given in place of the {wanted}.",
+            slip_id=f"not-a-{wanted}",
         )
     probe = Probe(subject)
     reached = 0
@@ -136,6 +137,18 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
             slip_id="out-of-time",
             **facts,
         )
+    if name := _of_another_signature(task, probe.subject, outcome):
+        return _verdict(
+            task,
+            "raised",
+            f"Your code raised TypeError: `{name}` does not take what it is called with.",
+            expected=_signature(task.reference, name),
+            came=_signature(probe.subject, name),
+            slip="The arguments are not the stub's, and whoever calls it gives those of the stub.",
+            look="Keep the stub's `def` line as it is; an argument of your own needs a default.",
+            slip_id="another-signature",
+            **facts,
+        )
     facts["calls"] = _by_its_type(facts["calls"], error)
     return _verdict(
         task,
@@ -145,6 +158,25 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         slip_id="raised",
         **facts,
     )
+
+
+def _of_another_signature(task: Task, subject: Callable, outcome: Outcome) -> str:
+    """The function that could not be called as the reference can; "" where the error is another one."""
+    found = re.search(r"(\w+)\(\) (takes|missing|got)", str(outcome.error))
+    if type(outcome.error) is not TypeError or outcome.line or not found:
+        return ""
+    theirs, ours = _signature(subject, found[1]), _signature(task.reference, found[1])
+    return found[1] if theirs and ours and theirs != ours else ""
+
+
+def _signature(owner: Callable, name: str) -> str:
+    """Such as `append(self, num_tokens)`, of a function or of a class's method; "" if there is none."""
+    function = owner if inspect.isfunction(owner) else getattr(owner, name, None)
+    if not inspect.isfunction(function) or function.__name__ != name:
+        return ""
+    signature = inspect.signature(function)
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
 
 
 def _is_stub(function: object) -> bool:

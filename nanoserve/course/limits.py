@@ -91,7 +91,7 @@ def _own_line_of(frame: FrameType | None) -> str | None:
 def _is_learners(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
     installed = "site-packages" in path or "dist-packages" in path  # a user's own, or Debian's
-    return not (installed or path.startswith((_OURS, *_LIBRARIES, "<frozen")))
+    return not (installed or path.startswith((_OURS, *_LIBRARIES, "<frozen", "<string>")))  # the last: a dataclass's
 
 
 def _describe(frame: FrameType, number: int) -> str:

@@ -4,7 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Mismatch(Exception):
@@ -137,6 +140,22 @@ def named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
+def kind(value: object) -> str:
+    """A value's type with its article, such as `a list` or `an int64`."""
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "AEIOaeio" or name == "ndarray" else f"a {name}"
+
+
+def in_16_bits(came: "torch.Tensor", expected: "torch.Tensor") -> bool:
+    """Whether `came` is `expected` in a dtype of 16 bits, or has been in one: some of its numbers are rounded."""
+    if came.shape != expected.shape or expected.element_size() <= 2:
+        return False
+    shortened = came.element_size() == 2 or not (came == expected).all()
+    return shortened and any(
+        bool(((came == expected) | (came == short)).all()) for short in (expected.bfloat16(), expected.half())
+    )
+
+
 def show(value: object, limit: int = 200) -> str:
     """A value on one line, shortened when it is long; a repr that raises is told, not passed on.
 
@@ -145,7 +164,7 @@ def show(value: object, limit: int = 200) -> str:
     try:
         text = _repr(value)
     except Exception as error:
-        return f"<a {type(value).__name__} whose repr raises {type(error).__name__}>"
+        return f"<{kind(value)} whose repr raises {type(error).__name__}>"
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -154,7 +173,7 @@ def _repr(value: object) -> str:
     if type(value) is tuple and len(value) > 1:
         return f"({', '.join(map(_repr, value))})"
     if hasattr(value, "dtype") and hasattr(value, "shape") and (len(value.shape) > 1 or sum(value.shape) > 20):
-        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
+        return f"{kind(value)} of shape {tuple(value.shape)}"
     return repr(value)
 
 
