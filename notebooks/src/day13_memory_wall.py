@@ -137,6 +137,7 @@ for name, config in (("SmolLM2-135M", SMOLLM2_135M), ("Llama-3.2-1B", LLAMA_3_2_
 #
 # Tokens over places, for all requests together. Look out for the day without a request, and for a request that is
 # longer than its place: it would write over its neighbour, so it is refused with an error that says how long it is.
+# The docstring names all that is refused.
 #
 # </details>
 
@@ -206,13 +207,14 @@ with torch.inference_mode():
 print(f"{mine.seq_len} tokens in {model.config.num_hidden_layers} layers: the same logits at every step")
 
 # %% [markdown]
-# And what it holds is what you foretold. `held_bytes` adds up the memory of all tensors that an object keeps:
+# And does it hold what you foretold? `held_bytes` adds up the memory of all tensors that an object keeps:
 
 # %%
 from nanoserve.course.held import held_bytes
 
 foretold = mine.seq_len * kv_bytes_per_token(model.config, model.dtype)
-print(f"foretold {foretold:,} bytes, held {held_bytes(mine):,}")
+held = held_bytes(mine)
+print(f"foretold {foretold:,} bytes, held {held:,}: {'as' if held == foretold else 'not as'} foretold")
 
 # %% [markdown]
 # Then against Hugging Face transformers. This is the whole decode loop: a step goes in, the likeliest token comes

@@ -87,6 +87,30 @@ class RepeatsTheHeads(Given):
         return keys.repeat_interleave(3, dim=1), values.repeat_interleave(3, dim=1)
 
 
+@wrong("13.1", "changes-its-arguments")
+class WipesTheStep(Given):
+    def append(self, layer, k, v):
+        result = super().append(layer, k.clone(), v.clone())
+        k.zero_()
+        v.zero_()
+        return result
+
+
+@wrong("13.1", "rounded")
+class KeepsBfloat16(Given):
+    def append(self, layer, k, v):
+        keys, values = super().append(layer, k.to(torch.bfloat16), v.to(torch.bfloat16))
+        return keys.to(k.dtype), values.to(v.dtype)
+
+
+@wrong("13.1", "window")
+class TheLast64(Given):
+    def append(self, layer, k, v):
+        keys, values = super().append(layer, k, v)
+        self._held[layer] = keys[:, :, -64:], values[:, :, -64:]
+        return self._held[layer]
+
+
 @wrong("13.1", "values-are-keys")
 class CopiedTheLine(Given):
     def append(self, layer, k, v):
@@ -477,6 +501,11 @@ def bits_over_eight(config, dtype):
     return in_bits(config, dtype) / 8
 
 
+@cost("not-a-number")
+def with_commas(config, dtype):
+    return f"{kv_bytes_per_token(config, dtype):,}"
+
+
 @cost("other-count")
 def as_the_square_of_two(config, dtype):
     return kv_bytes_per_token(config, dtype) * 2
@@ -534,6 +563,11 @@ def adds_up_the_layers(config, dtype):
 def bits_in_whole_bytes(config, dtype, tensors=2):
     heads = tensors * config.num_hidden_layers * config.num_key_value_heads
     return heads * config.head_dim * (torch.finfo(dtype).bits // 8)
+
+
+@right("13.2")
+def product_by_numpy(config, dtype):
+    return np.prod([2, config.num_hidden_layers, config.num_key_value_heads, config.head_dim, dtype.itemsize])
 
 
 # ---- 13.3: what a reservation wastes
@@ -660,9 +694,31 @@ def does_not_say_which(lengths, max_len):
     return used_share(lengths, max_len)
 
 
+@share("rounded-share")
+def two_decimals(lengths, max_len):
+    return round(used_share(lengths, max_len), 2)
+
+
+@share("negative-length")
+def looks_at_the_longest_only(lengths, max_len):
+    if lengths and max(lengths) > max_len:
+        raise ValueError(f"{max(lengths)} > {max_len}")
+    return sum(lengths) / (len(lengths) * max_len) if lengths else 0.0
+
+
+@share("no-room")
+def looks_at_the_lengths_only(lengths, max_len):
+    for length in lengths:
+        if not 0 <= length <= max_len:
+            raise ValueError(length)
+    return sum(lengths) / (len(lengths) * max_len) if lengths else 0.0
+
+
 def refuse(lengths, max_len):
-    if too_long := [length for length in lengths if length > max_len]:
-        raise ValueError(f"too long for {max_len}: {too_long}")
+    if max_len < 1:
+        raise ValueError("no room")
+    if unfit := [length for length in lengths if length not in range(max_len + 1)]:
+        raise ValueError(f"not from 0 to {max_len}: {unfit}")
 
 
 @right("13.3")
@@ -687,7 +743,7 @@ def in_float32(lengths, max_len):
 def one_minus_the_waste(lengths, max_len, default=0):
     used = reserved = default
     for length in lengths:
-        if length > max_len:
-            raise ValueError(f"{length} > {max_len}")
+        if not 0 <= length <= max_len or max_len < 1:
+            raise ValueError(f"{length} in {max_len}")
         used, reserved = used + length, reserved + max_len
     return 1 - (reserved - used) / reserved if reserved else default

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from nanoserve.course.probe import Probe, Traced, show
+from nanoserve.course.probe import Probe, Traced, in_16_bits, kind, show
 
 HEADS, WIDTH = 2, 4
 
@@ -12,10 +12,10 @@ HEADS, WIDTH = 2, 4
 def step(first: int, num_tokens: int, layer: int = 0, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
     """Keys and values, (1, HEADS, num_tokens, WIDTH) each, of the tokens `first`, `first + 1`, …
 
-    Each number says whose it is: its whole part is the token, 100 more for each layer, and a value has half more than
+    Each number says whose it is: its whole part is the token, 1000 more for each layer, and a value has half more than
     its key; so a checker can tell in words what came back.
     """
-    token = torch.arange(first, first + num_tokens).view(1, 1, -1, 1) + 100 * layer
+    token = torch.arange(first, first + num_tokens).view(1, 1, -1, 1) + 1000 * layer
     place = torch.arange(HEADS * WIDTH).view(1, HEADS, 1, WIDTH) / 64
     k = (token + place).to(dtype)
     return k, k + 0.5
@@ -23,9 +23,9 @@ def step(first: int, num_tokens: int, layer: int = 0, dtype: torch.dtype = torch
 
 def append(probe: Probe, cache: Traced, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple:
     """What `append` returned, once it is sure to be two things."""
-    place = len(probe.calls)
+    place, given = len(probe.calls), (k.clone(), v.clone())  # what is compared is out of the learner's reach
     try:
-        came = cache.append(layer, k.clone(), v.clone())  # what is compared is out of the learner's reach
+        came = cache.append(layer, *given)
     finally:
         probe.calls[place] = _short(probe.calls[place], k)
     probe.cases += 1
@@ -34,16 +34,16 @@ def append(probe: Probe, cache: Traced, layer: int, k: torch.Tensor, v: torch.Te
     if not isinstance(came, tuple | list) or len(came) != 2:
         probe.fail("two tensors: the keys, and the values", show(came), "not-a-pair")
     if not all(isinstance(part, torch.Tensor) for part in came):
-        kinds = " and ".join(f"a {type(part).__name__}" for part in came)
-        probe.fail("two tensors: the keys, and the values", kinds, "not-tensors")
+        probe.fail("two tensors: the keys, and the values", " and ".join(map(kind, came)), "not-tensors")
+    if not all(map(torch.equal, given, (k, v))):
+        probe.fail("k and v as they were given", "other numbers in them after the call", "changes-its-arguments")
     return came
 
 
 def _short(line: str, k: torch.Tensor) -> str:
     """The line of a call to `append` with the step's tokens in it, and shapes alone of what came back."""
     given = show(k)
-    tokens = " ".join(f"{number % 100:.0f}" for number in k[0, 0, :, 0].tolist())
-    step = f"k, v) of token{'s' if k.shape[2] > 1 else ''} {tokens}"
+    step = f"k, v) of token{'s' if k.shape[2] > 1 else ''} {_tokens(k)}"
     return line.replace(f"{given}, {given})", step, 1).replace("a Tensor of shape ", "")
 
 
@@ -55,7 +55,16 @@ def expect(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, 
     for name, giveaway in slips.items():
         if _same(came, giveaway):
             slip = name
-    probe.fail(_in_words(expected), _in_words(came), slip)
+    if in_16_bits(came, expected):
+        slip = "rounded"
+    told = [_in_words(tensor) for tensor in (expected, came)]
+    if told[0] == told[1]:  # the same tokens, by other numbers
+        place = tuple((came != expected).nonzero()[0].tolist())
+        told = [
+            f"{words}; [{', '.join(map(str, place))}] is {tensor[place]}"
+            for words, tensor in zip(told, (expected, came), strict=True)
+        ]
+    probe.fail(*told, slip)
 
 
 def _same(came: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -69,10 +78,14 @@ def _in_words(tensor: torch.Tensor) -> str:
         return f"a tensor of shape {shape}"
     numbers = tensor[0, 0, :, 0].tolist()
     kinds = {"values" if number % 1 >= 0.5 else "keys" for number in numbers}
-    layers = {int(number // 100) for number in numbers}
+    layers = {int(number // 1000) for number in numbers}
     where = f" of layer {layers.pop()}" if len(layers) == 1 else ""
-    tokens = " ".join(f"{number % 100:.0f}" if number % 1 < 0.5 else f"{number % 100 - 0.5:.0f}" for number in numbers)
-    return f"{' and '.join(sorted(kinds))}{where}, tokens {tokens}, shape {shape}"
+    return f"{' and '.join(sorted(kinds))}{where}, tokens {_tokens(tensor)}, shape {shape}"
+
+
+def _tokens(tensor: torch.Tensor) -> str:
+    tokens = [str(int(number % 1000)) for number in tensor[0, 0, :, 0].tolist()]
+    return " ".join(tokens if len(tokens) <= 16 else [*tokens[:6], "…", tokens[-1]])
 
 
 def _cat(*parts: torch.Tensor, dim: int = 2) -> torch.Tensor:
@@ -191,3 +204,13 @@ def a_whole_run(probe: Probe) -> None:
             expect(probe, values, _cat(*all_values), "whole-run", {})
         start += num_tokens
         probe.equal(cache.seq_len, start, "whole-run")
+
+
+def nothing_is_forgotten(probe: Probe) -> None:
+    """a long text is kept from its first token on"""
+    cache = probe.new("cache")
+    steps = [step(first, 60) for first in range(0, 300, 60)]
+    for k, v in steps:
+        came = append(probe, cache, 0, k, v)
+    for held, new in zip(came, zip(*steps, strict=True), strict=True):
+        expect(probe, held, _cat(*new), "wrong-history", {"window": _cat(*new)[:, :, -held.shape[2] :]})

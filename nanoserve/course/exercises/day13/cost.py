@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from math import isclose
-from numbers import Real
+from numbers import Integral, Real
 
 import torch
 
 from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, MISTRAL_NEMO, SMOLLM2_135M, Sizes
-from nanoserve.course.probe import Probe, show
+from nanoserve.course.probe import Probe, kind, named, show
 
 
 def _bytes(probe: Probe, name: str, config: Sizes, dtype: torch.dtype) -> object:
@@ -35,9 +35,10 @@ def two_tensors_a_layer(probe: Probe) -> None:
         "per-sequence": (377_487_360, 188_743_680),
         "kib": (45, 22.5),
     }
+    _must_be_a_number(probe, came[0], 46_080)
     probe.equal(came, (46_080, 23_040), "other-count", giveaways)
-    if not isinstance(came[0], int):
-        probe.fail("46080, a whole number", f"{show(came[0])}, a {type(came[0]).__name__}", "not-an-integer")
+    if not isinstance(came[0], Integral):
+        probe.fail("46080, a whole number", f"{show(came[0])}, {kind(came[0])}", "not-an-integer")
 
 
 def the_numbers_are_the_configs(probe: Probe) -> None:
@@ -69,14 +70,18 @@ def _share(probe: Probe, lengths: list[int], max_len: int) -> object:
 def _is(probe: Probe, came: object, expected: float, slip: str, slips: Mapping[str, float | None]) -> None:
     """One case: the number, but for what float32 has no room for."""
     probe.cases += 1
-    if came is not None and not _is_number(came):
-        probe.fail(f"{show(expected)}, a number", f"{show(came)}, a {type(came).__name__}", "not-a-number")
+    _must_be_a_number(probe, came, expected)
     if _close(came, expected):
         return
     for name, giveaway in slips.items():
         if came is giveaway or (giveaway is not None and _close(came, giveaway)):
             slip = name
     probe.fail(show(expected), show(came), slip)
+
+
+def _must_be_a_number(probe: Probe, came: object, expected: float) -> None:
+    if came is not None and not _is_number(came):
+        probe.fail(f"{show(expected)}, a number", f"{show(came)}, {kind(came)}", "not-a-number")
 
 
 def _close(came: object, expected: float) -> bool:
@@ -93,6 +98,13 @@ def tokens_over_reserved(probe: Probe) -> None:
     giveaways = {"no-return": None, "wasted-share": 0.8, "per-cent": 20.0, "tokens-not-share": 60, "inverted": 5.0}
     giveaways |= {"one-reservation": 0.6, "longest-for-all": 2 / 3, "integer-division": 0, "tokens-wasted": 240}
     _is(probe, came, 0.2, "other-share", giveaways)
+
+
+def a_share_is_not_rounded(probe: Probe) -> None:
+    """a share with many decimals"""
+    came = _share(probe, [1, 2], 7)
+    near = _is_number(came) and abs(came - 3 / 14) < 0.05
+    _is(probe, came, 3 / 14, "rounded-share" if near else "other-share", {})
 
 
 def a_full_reservation(probe: Probe) -> None:
@@ -124,22 +136,43 @@ def no_request_wastes_nothing(probe: Probe) -> None:
 
 def too_long_is_refused(probe: Probe) -> None:
     """a request longer than its reservation raises ValueError"""
+    shares = {0.6: "overflows", 0.5: "clipped", 1 / 6: "left-out", 0.25: "left-out"}
+    _refused(probe, [10, 130, 40], 100, "overflows", shares)
 
-    def call() -> object:
-        return _share(probe, [10, 130, 40], 100)
 
+def fewer_than_none_is_refused(probe: Probe) -> None:
+    """a request of fewer than 0 tokens raises ValueError"""
+    _refused(probe, [10, -30, 40], 100, "negative-length", {})
+
+
+def no_room_is_refused(probe: Probe) -> None:
+    """a reservation for fewer than 1 token raises ValueError"""
     probe.cases += 1
     try:
-        came = call()
-    except ValueError as error:
-        if "130" not in str(error):
-            probe.fail("an error whose message names the 130 tokens", f"ValueError: {error}", "unnamed-length")
+        came = show(_share(probe, [0, 0], 0))
+    except ValueError:
         return
+    except NotImplementedError:
+        raise
     except Exception as error:
-        if isinstance(error, NotImplementedError):
-            raise
-        slip = "assert-for-an-error" if isinstance(error, AssertionError) else "wrong-error-type"
-        probe.fail("ValueError", f"{type(error).__name__}: {error}", slip)
-    slips = {0.6: "overflows", 0.5: "clipped", 1 / 6: "left-out", 0.25: "left-out"}
-    slip = next((slip for share, slip in slips.items() if _close(came, share)), "overflows")
+        probe.fail("ValueError", named(error), "no-room")
+    probe.fail("ValueError", f"no error, and {came} was returned", "no-room")
+
+
+def _refused(probe: Probe, lengths: list[int], max_len: int, slip: str, shares: Mapping[float, str]) -> None:
+    """One case: the second length is refused; `shares` has a more precise reason for some that are returned."""
+    probe.cases += 1
+    try:
+        came = _share(probe, lengths, max_len)
+    except ValueError as error:
+        if str(lengths[1]) not in str(error):
+            expected = f"an error whose message names the length, {lengths[1]}"
+            probe.fail(expected, named(error), "unnamed-length")
+        return
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        wrong = "assert-for-an-error" if isinstance(error, AssertionError) else "wrong-error-type"
+        probe.fail("ValueError", named(error), wrong)
+    slip = next((reason for share, reason in shares.items() if _close(came, share)), slip)
     probe.fail("ValueError", f"no error, and {show(came)} was returned", slip)
