@@ -152,8 +152,8 @@ print(dedent(getsource(yours("16.3").store)))
 # {task 21.3}
 #
 # A step of one token goes through the kernel, `paged_attention(q, k_pool, v_pool, block_tables, seq_lens)`. A prompt
-# has many queries, and goes the old way. `self.kernel` decides: `True` is the kernel wherever we are, `False` never, and
-# `None` on a GPU if Triton is there.
+# has many queries, and goes the old way. `self.kernel` decides: `True` is the kernel wherever we are, `False` never,
+# and `None` on a GPU if Triton is there.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -180,7 +180,7 @@ for tokens in (1024, 4096, 32_768):
 splits = splits_for(programs=3 * 64, longest=4096, multiprocessors=132)
 rows[f"64 times 4,096, shared by {splits}"] = 3 * 64 * splits
 draw_programs(rows, 132)
-busy = min(132, rows["4,096 tokens, shared by 16"])
+busy = min(132, 3 * splits_for(programs=3, longest=4096, multiprocessors=132))
 print(f"{busy} of 132 have work at 4,096 tokens" + (f", and you guessed {guess}" if guess is not None else ""))
 
 # %% [markdown]
@@ -202,8 +202,8 @@ draw_shares(dealt, tile=8, table=table, block_size=4, num_blocks=16)
 # %% [markdown]
 # ## Prove
 #
-# Split or not, the result must be the same. Here are five sequences, one of them empty, in scattered blocks, with NaN in
-# every slot that is nobody's; your two functions in the engine's kernel, against float64:
+# Split or not, the result must be the same. Here are five sequences, one of them empty, in scattered blocks, with NaN
+# in every slot that is nobody's; your two functions in the engine's kernel, against float64:
 
 # %%
 from nanoserve.course.exercises.day21.split import ragged_step, split_attention
@@ -318,10 +318,10 @@ axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Dotted is what bytes alone would take, once for the kernel and three times for the gather. No kernel gets below the
-# lower line; how near a measured one comes to it, as a share of the copy's bandwidth, says how good it is, on any GPU
-# and in any year. Where only dotted lines are drawn, nothing was measured: `benchmarks/gpu_check.py` does it, on a
-# machine that has a GPU.
+# Dotted is what bytes alone would take, once for the kernel and three times for the gather. As long as all of them come
+# from memory, no kernel gets below the lower line. How near a measured one comes to it says how good it is, on any GPU.
+# Where only dotted lines are drawn, nothing was measured: `benchmarks/gpu_check.py` does it, on a machine that has a
+# GPU.
 
 # %% [markdown]
 # ## Break

@@ -50,7 +50,7 @@ TASKS = (
     ),
     Task(
         id="21.3",
-        title="The kernel behind `attend`",
+        title="The kernel behind attend",
         minutes=12,
         difficulty=3,
         reference=PagedKVCache,
