@@ -41,6 +41,7 @@ from collections.abc import Iterable
 import nanoserve
 from nanoserve import BlockAllocator, KVCacheExhausted, load_tokenizer
 
+# %%
 tokenizer = load_tokenizer()
 
 
@@ -65,18 +66,20 @@ b.append(6)
 picture
 
 # %% [markdown]
-# (Your own allocator of Day 14 does as well as the engine's: paste the cells of its four tasks below the imports, each
-# with its `check` line, and all that follows runs on it.)
+# (Your own allocator of Day 14 does as well as the engine's: between the cell of imports and that of the pool, paste
+# the cells of its four tasks, each with its `check` line, and all that follows runs on it.)
 #
 # ## Predict
 #
 # Into this very pool a sentence of 20 tokens is written, token by token. Look at the free stack: which of its
-# tokens take a block, and in which of the pool's slots, numbered from 0 to 31, will position 17 lie?
+# tokens, at positions 0 to 19, take a block, and in which of the pool's slots, numbered from 0 to 31, will position
+# 17 lie?
 #
-# Write down the slot; *See* answers.
+# Write down both; *See* answers.
 
 # %%
-guess = None  # the slot of position 17, for example 9
+takers_guess = None  # the positions whose tokens take a block, for example [0, 9]
+slot_guess = None  # the slot of position 17, for example 9
 
 # %% [markdown]
 # ## Build
@@ -151,11 +154,16 @@ other, table = BlockTable(pool), BlockTable(pool)
 view.follow("B", other, tokens_of("A second text is here."))
 view.follow("A", table, sentence)
 other.append(6)
-for _ in sentence:
+takers = []
+for position in range(len(sentence)):
+    before = len(table.block_ids)
     table.append()
+    if len(table.block_ids) > before:
+        takers.append(position)
 
 print(f"{table.num_tokens} tokens in blocks {table.block_ids}")
-print(f"position 17 lies in slot {table.slot(17)}; you guessed {'nothing' if guess is None else guess}")
+print(f"positions {takers} took a block; you guessed {'nothing' if takers_guess is None else takers_guess}")
+print(f"position 17 lies in slot {table.slot(17)}; you guessed {'nothing' if slot_guess is None else slot_guess}")
 view
 
 # %% [markdown]
@@ -171,7 +179,7 @@ follow_position(view, "A", 17)
 # ## Prove
 #
 # First against the reference: three sequences share a pool, and thousands of calls drawn at random, right ones and
-# wrong ones, go to your tables and to the reference's. What each returns or raises must be the same.
+# wrong ones, go to your tables and to the reference's. Each must answer with the same place, or the same error.
 
 # %%
 rng = random.Random(15)
@@ -179,9 +187,10 @@ rng = random.Random(15)
 
 def outcome(table, method, *arguments):
     try:
-        return getattr(table, method)(*arguments)
+        came = getattr(table, method)(*arguments)
     except (KVCacheExhausted, IndexError, ValueError) as error:
         return type(error).__name__
+    return came if method in ("position", "slot") else None  # the others are asked for what they do
 
 
 pools = scattered_pool(16, 4), scattered_pool(16, 4)

@@ -50,6 +50,23 @@ class OnlyCounts(Parts):
         self.num_tokens += num_tokens
 
 
+@wrong("15.1", "shared-between-tables")
+class AListByDefault(Parts):
+    def __init__(self, allocator, block_ids=[]):  # noqa: B006
+        super().__init__(allocator)
+        self.block_ids = block_ids
+
+
+@wrong("15.1", "rounds-to-nearest")
+class RoundsToTheNearest(Parts):
+    def append(self, num_tokens=1):
+        if num_tokens < 0:
+            raise ValueError(num_tokens)
+        due = round((self.num_tokens + num_tokens) / self.size + 0.49) - len(self.block_ids)
+        self.block_ids += self.allocator.allocate_for(due * self.size)
+        self.num_tokens += num_tokens
+
+
 @wrong("15.1", "floor")
 class Floor(Parts):
     def append(self, num_tokens=1):
@@ -631,6 +648,29 @@ class MultipliesTheOffset(Slots):
         return block_id + offset * size
 
 
+@wrong("15.3", "not-an-integer")
+class SlotAsText(Slots):
+    def of(self, block_id, offset, size):
+        return f"{block_id * size + offset}"
+
+
+@wrong("15.3", "remembered")
+class AMemoOnSelf(Slots):
+    def __init__(self, allocator):
+        super().__init__(allocator)
+        self.known = {}
+
+    def slot(self, p):
+        if not 0 <= p < self.num_tokens:
+            raise IndexError(p)
+        if p not in self.known:
+            self.known[p] = super().slot(p)
+        return self.known[p]
+
+    def of(self, block_id, offset, size):
+        return block_id * size + offset
+
+
 @wrong("15.3", "slot-from-one")
 class CountsSlotsFromOne(Slots):
     def of(self, block_id, offset, size):
@@ -704,6 +744,15 @@ class OrsTheOffset(Slots):
 
 
 # ---- right answers of other styles
+@right("15.1")
+class ReturnsItself(Parts):
+    """So that calls can be chained."""
+
+    def append(self, num_tokens=1):
+        super().append(num_tokens)
+        return self
+
+
 @right("15.1", "15.2", "15.3")
 class OneEntryAToken:
     """A slot for each token beside the blocks, an extra argument, nothing private of the reference's."""

@@ -17,6 +17,7 @@ TASKS = (
         writes=("append",),
         stages=(
             growth.the_first_token_takes_a_block,
+            growth.a_new_table_is_empty,
             growth.a_block_holds_many_tokens,
             growth.the_room_in_the_last_block_comes_first,
             growth.a_block_is_due_when_a_position_has_none,
@@ -65,6 +66,7 @@ TASKS = (
             lookup.the_offset_is_added,
             lookup.the_slots_of_the_next_block,
             lookup.a_slot_outside_is_an_index_error,
+            lookup.slots_of_a_table_that_grew_again,
             lookup.by_ones_and_at_once,
             lookup.every_slot_agrees_with_a_plain_model,
         ),

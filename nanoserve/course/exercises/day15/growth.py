@@ -11,6 +11,7 @@ def the_first_token_takes_a_block(probe: Probe) -> None:
     """the first token takes a block from the pool"""
     pool = Pool(4)
     table = probe.new("table", pool)
+    probe.equal(_ids(table), [], "shared-between-tables")  # a default list is full from the last check
     with probe.on_error(TypeError, slip="number-for-a-list", match="not iterable"):
         table.append(1)
     slips = {"list-in-list": [[5]], "table-is-none": None, "made-up-ids": [0], "blocks-lost": [7]}
@@ -22,6 +23,12 @@ def the_first_token_takes_a_block(probe: Probe) -> None:
     probe.equal(came, [5], "wrong-blocks", slips)
     probe.equal(pool.num_used, 1, "blocks-lost", {"behind-the-pool": 0})
     probe.equal(table.num_tokens, 1, "not-counted")
+
+
+def a_new_table_is_empty(probe: Probe) -> None:
+    """a new table holds no block, whatever an older one holds"""
+    probe.new("older", Pool(4)).append(1)
+    probe.equal(_ids(probe.another("newer", Pool(4))), [], "shared-between-tables")
 
 
 def a_block_holds_many_tokens(probe: Probe) -> None:
@@ -109,13 +116,14 @@ def a_chunk_across_a_boundary(probe: Probe) -> None:
 
 
 def any_block_size(probe: Probe) -> None:
-    """blocks of 1 and of 3 tokens, by ones and at once"""
-    for size, steps in product((1, 3), ([1] * 4, [4], [2, 2])):
+    """blocks of 1, of 3 and of 128 tokens, by ones and at once"""
+    for size, steps in (*product((1, 3), ([1] * 4, [4], [2, 2])), (128, [1]), (128, [129]), (128, [128, 1])):
         table = probe.new("table", Pool(size))
         for step in steps:
             table.append(step)
-        right = [5, 7, 2, 0][: -(-4 // size)]
-        probe.equal(_ids(table), right, "wrong-blocks", {"block-size-one": []})
+        right = [5, 7, 2, 0][: -(-sum(steps) // size)]
+        slips = {"rounds-to-nearest": right[:-1]} if size == 128 else {"block-size-one": []}
+        probe.equal(_ids(table), right, "wrong-blocks", slips)
 
 
 def all_or_nothing(probe: Probe) -> None:

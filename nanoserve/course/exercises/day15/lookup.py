@@ -1,9 +1,10 @@
 """Stages of tasks 15.2 and 15.3: from a position to its block, its offset, and its flat slot."""
 
 from collections.abc import Callable
+from numbers import Integral
 
 from nanoserve.course.exercises.day15.pools import SCATTERED, Pool
-from nanoserve.course.probe import Mismatch, Probe, Traced
+from nanoserve.course.probe import Mismatch, Probe, Traced, kind, show
 
 
 def _table(probe: Probe, tokens: int = 9, size: int = 4) -> Traced:
@@ -108,6 +109,8 @@ def a_block_begins_at_id_times_size(probe: Probe) -> None:
     slips |= {"times-table-length": 15, "size-written-in": 80}
     if came == 5:
         probe.fail("20", "5", "offset-times-size" if table.slot(1) == 9 else "not-multiplied")
+    if came is not None and not isinstance(came, Integral | tuple | list):
+        probe.fail("20, an int", f"{show(came)}, {kind(came)}", "not-an-integer")
     probe.equal(came, 20, "wrong-slot", slips)
 
 
@@ -131,6 +134,15 @@ def the_slots_of_the_next_block(probe: Probe) -> None:
 def a_slot_outside_is_an_index_error(probe: Probe) -> None:
     """a position outside the sequence has no slot: IndexError"""
     _refuses_outside(probe, "slot")
+
+
+def slots_of_a_table_that_grew_again(probe: Probe) -> None:
+    """a table that was freed and grew again has other slots"""
+    table = _table(probe, 5)
+    probe.equal(table.slot(0), 20, "wrong-slot")
+    table.free()
+    table.append(5)
+    probe.equal(table.slot(0), 28, "remembered")
 
 
 def by_ones_and_at_once(probe: Probe) -> None:
