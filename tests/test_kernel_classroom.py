@@ -50,6 +50,14 @@ def test_a_launch_copies_what_the_kernel_wrote_into_the_tensors_given(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_launch_takes_what_a_model_computed_in_inference_mode():
+    with torch.inference_mode():
+        x = torch.arange(17.0) * 1
+    y = torch.zeros(17)
+    launch(copies, (3,), x, y, 17, BLOCK=8)
+    assert torch.equal(y, x)
+
+
 def test_a_trial_leaves_the_tensors_given_as_they_are():
     x, y = seventeen()
     assert torch.equal(run(copies, x, y, 17, BLOCK=8).tensors["y"], x)

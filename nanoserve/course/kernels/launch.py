@@ -76,9 +76,10 @@ def launch(
     """
     run = try_launch(kernel, grid, args, constants, seconds=seconds, keeps=keeps)
     bound = _bind(kernel, args, constants)
-    for name, value in bound.items():
-        if isinstance(value, torch.Tensor):
-            value.copy_(run.tensors[shown(name)])
+    with torch.inference_mode():  # what a model computed under it may be written to only under it
+        for name, value in bound.items():
+            if isinstance(value, torch.Tensor):
+                value.copy_(run.tensors[shown(name)])
     for words in (run.printed.rstrip(), *run.races):
         if words:
             print(words)
