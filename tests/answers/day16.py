@@ -94,6 +94,23 @@ def writes_the_last_token(memory, slots, new):
     flat(memory)[slots[-1]] = new[0, :, -1]
 
 
+@wrong("16.1", "last-token-left")
+def ends_a_token_early(memory, slots, new):
+    for t in range(len(slots) - 1):
+        flat(memory)[slots[t]] = new[0, :, t]
+
+
+@wrong("16.1", "changes-its-arguments")
+def adds_one_afterwards(memory, slots, new):
+    flat(memory)[slots] = rows(new)
+    slots += 1
+
+
+@wrong("16.1", "rounded")
+def through_bfloat16(memory, slots, new):
+    flat(memory)[slots] = rows(new.bfloat16()).float()
+
+
 @wrong("16.1", "first-token-only")
 def returns_within_the_loop(memory, slots, new):
     for t, slot in enumerate(slots.tolist()):
@@ -236,6 +253,16 @@ def whole_blocks(memory, block_ids, num_tokens):
     return pages(memory, block_ids).transpose(0, 1).unsqueeze(0)
 
 
+@wrong("16.2", "wrong-shape")
+def repeats_the_heads(memory, block_ids, num_tokens):
+    return gather_by_table(memory, block_ids, num_tokens).repeat_interleave(3, dim=1)
+
+
+@wrong("16.2", "rounded")
+def hands_out_halves(memory, block_ids, num_tokens):
+    return gather_by_table(memory, block_ids, num_tokens).half()
+
+
 @wrong("16.2", "whole-blocks-do-not-fit")
 def cuts_nothing_off(memory, block_ids, num_tokens):
     return memory[block_ids].permute(2, 0, 1, 3).reshape(1, memory.shape[2], num_tokens, memory.shape[3])
@@ -292,12 +319,15 @@ class Steps(PagedKVCache):
         super().__init__(pool)
         self.lengths = [0] * len(pool.k)
 
-    def append(self, layer, k, v):
+    def store(self, layer, k, v):
         start, end = self.lengths[layer], self.lengths[layer] + k.shape[2]
         self.grow(layer, start, end)
         self.lengths[layer] = end
-        self.store(layer, start, end, k, v)
-        return self.read(layer, end)
+        self.write(layer, start, end, k, v)
+
+    def append(self, layer, k, v):
+        self.store(layer, k, v)
+        return self.read(layer, self.lengths[layer])
 
     def grow(self, layer, start, end):
         if end > self.table.num_tokens:
@@ -308,7 +338,7 @@ class Steps(PagedKVCache):
             self.slots = torch.tensor([self.table.slot(p) for p in range(start, end)])
             self.blocks = torch.tensor(self.table.block_ids)
 
-    def store(self, layer, start, end, k, v):
+    def write(self, layer, start, end, k, v):
         self.index(layer, start, end)
         write_by_slot(self.pool.k[layer], self.slots, k)
         write_by_slot(self.pool.v[layer], self.slots, v)
@@ -340,8 +370,8 @@ class AListBesideThePool(Steps):
 
 @wrong("16.3", "keys-and-values-swapped")
 class StoresTheWrongWayRound(Steps):
-    def store(self, layer, start, end, k, v):
-        super().store(layer, start, end, v, k)
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, v, k)
 
     def read(self, layer, end):
         return super().read(layer, end)[::-1]
@@ -349,7 +379,7 @@ class StoresTheWrongWayRound(Steps):
 
 @wrong("16.3", "one-memory-only")
 class TheSameMemoryTwice(Steps):
-    def store(self, layer, start, end, k, v):
+    def write(self, layer, start, end, k, v):
         self.index(layer, start, end)
         for new in (k, v):
             write_by_slot(self.pool.k[layer], self.slots, new)
@@ -357,7 +387,7 @@ class TheSameMemoryTwice(Steps):
 
 @wrong("16.3", "layer-forgotten")
 class AllLayersAtOnce(Steps):
-    def store(self, layer, start, end, k, v):
+    def write(self, layer, start, end, k, v):
         self.index(layer, start, end)
         write_by_slot(self.pool.k, self.slots, k)
         write_by_slot(self.pool.v, self.slots, v)
@@ -388,8 +418,8 @@ class ASlotForEachTokenHeld(Steps):
 
 @wrong("16.3", "last-token-only")
 class DecodesOnly(Steps):
-    def store(self, layer, start, end, k, v):
-        super().store(layer, end - 1, end, k[:, :, -1:], v[:, :, -1:])
+    def write(self, layer, start, end, k, v):
+        super().write(layer, end - 1, end, k[:, :, -1:], v[:, :, -1:])
 
 
 @wrong("16.3", "position-as-slot")
@@ -426,7 +456,7 @@ class ARunFromTheFirstSlot(Steps):
 class WritesAndThenGrows(Steps):
     def append(self, layer, k, v):
         start, end = self.lengths[layer], self.lengths[layer] + k.shape[2]
-        self.store(layer, start, end, k, v)
+        self.write(layer, start, end, k, v)
         self.grow(layer, start, end)
         self.lengths[layer] = end
         return self.read(layer, end)
@@ -461,6 +491,36 @@ class StoresAndReturnsNothing(Steps):
 class OneTensorForBoth(Steps):
     def read(self, layer, end):
         return torch.stack(super().read(layer, end), dim=1)
+
+
+@wrong("16.3", "stored-twice")
+class StoresBeforeItStores(Steps):
+    def append(self, layer, k, v):
+        self.store(layer, k, v)
+        return super().append(layer, k, v)
+
+
+@wrong("16.3", "store-left")
+class AllInAppend(Steps):
+    def append(self, layer, k, v):
+        Steps.store(self, layer, k, v)
+        return self.read(layer, self.lengths[layer])
+
+    def store(self, layer, k, v):
+        raise NotImplementedError
+
+
+@wrong("16.3", "changes-its-arguments")
+class WipesTheValues(Steps):
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k, v)
+        v.zero_()
+
+
+@wrong("16.3", "rounded")
+class StoresBfloat16(Steps):
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k.bfloat16().float(), v.bfloat16().float())
 
 
 @wrong("16.3", "returned-the-wrong-way-round")
@@ -534,7 +594,7 @@ class StartsAtTheLengthOfTheSequence(Steps):
 
 @wrong("16.3", "all-layers-in-layer-0")
 class LayerZeroForAll(Steps):
-    def store(self, layer, start, end, k, v):
+    def write(self, layer, start, end, k, v):
         self.index(layer, start, end)
         write_by_slot(self.pool.k[0], self.slots, k)
         write_by_slot(self.pool.v[0], self.slots, v)
@@ -545,9 +605,9 @@ class LayerZeroForAll(Steps):
 
 @wrong("16.3", "not-written")
 class WritesWhereItGrows(Steps):
-    def store(self, layer, start, end, k, v):
+    def write(self, layer, start, end, k, v):
         if layer == 0:
-            super().store(layer, start, end, k, v)
+            super().write(layer, start, end, k, v)
 
 
 @wrong("16.3", "reads-layer-0")
@@ -629,7 +689,7 @@ class CountsBeforeItGrows(Steps):
         start, end = self.lengths[layer], self.lengths[layer] + k.shape[2]
         self.lengths[layer] = end
         self.grow(layer, start, end)
-        self.store(layer, start, end, k, v)
+        self.write(layer, start, end, k, v)
         return self.read(layer, end)
 
 
@@ -685,7 +745,7 @@ class ForgetsHowFarTheLayerIs(Steps):
     def append(self, layer, k, v):
         start, end = 0, k.shape[2]
         self.grow(layer, start, end)
-        self.store(layer, start, end, k, v)
+        self.write(layer, start, end, k, v)
         return self.read(layer, end)
 
 
@@ -771,7 +831,7 @@ class NoTableAtAll(KVCache):
 
     seq_len = property(lambda self: max(self.count))
 
-    def append(self, layer, k, v):
+    def store(self, layer, k, v):
         start = self.count[layer]
         end = start + k.shape[2]
         missing = -(-end // self.size) - len(self.blocks)
@@ -782,6 +842,10 @@ class NoTableAtAll(KVCache):
             self.memory.k[layer, block, offset] = k[0, :, token]
             self.memory.v[layer, block, offset] = v[0, :, token]
         self.count[layer] = end
+
+    def append(self, layer, k, v):
+        self.store(layer, k, v)
+        end = self.count[layer]
         held = [[m[layer, b] for b in self.blocks] for m in (self.memory.k, self.memory.v)]
         return tuple(torch.cat(parts)[:end].transpose(0, 1)[None] for parts in held)
 

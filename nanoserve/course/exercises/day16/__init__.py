@@ -54,6 +54,7 @@ TASKS = (
             layer_step.two_sequences_in_one_pool,
             layer_step.index_tensors_once_a_step,
             layer_step.any_chunks,
+            layer_step.store_writes_alone,
         ),
         slips=SLIPS,
     ),

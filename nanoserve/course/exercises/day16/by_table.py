@@ -45,7 +45,7 @@ def its_own_tokens_only(probe: Probe) -> None:
     whole = _read(memory, table)
     slips = {
         "padded-with-zeros": torch.cat([history, torch.zeros(1, HEADS, 2, WIDTH)], dim=2),
-        "stale-rows": (1, HEADS, 8, WIDTH),
+        "stale-rows": (1, HEADS, range(7, 9), WIDTH),
         "drops-the-last-block": (1, HEADS, 4, WIDTH),
         "trims-the-front": whole[:, :, 2:],
         "one-short": (1, HEADS, 5, WIDTH),

@@ -8,7 +8,7 @@ from nanoserve.allocator import KVCacheExhausted
 from nanoserve.cache import KVPool
 from nanoserve.course.exercises.day16.rows import HEADS, WIDTH, empty, keys, laid, same_history, same_memory, values
 from nanoserve.course.exercises.day16.steps import LAYERS, append, blocks_out, counting, length, new_cache, new_pool
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, named
 
 
 def a_prompt_in_its_slots(probe: Probe) -> None:
@@ -30,6 +30,7 @@ def a_prompt_in_its_slots(probe: Probe) -> None:
             "offset-only-added": laid(empty(8), [5, 6, 7, 8, 2, 3], new),
             "offset-forgotten": laid(laid(empty(8), [20], new[:, :, 3:4]), [8], new[:, :, 5:]),
             "run-from-the-first-slot": laid(empty(8), list(range(20, 26)), new),
+            "stored-twice": laid(laid(empty(8), slots, new), [10, 11, 24, 25, 26, 27], new),
         }
         same_memory(probe, memory, laid(empty(8), slots, new), "wrong-slot", slips, name)
     length(probe, cache, 6, "wrong-length", {"counts-one-too-many": 7})
@@ -47,7 +48,7 @@ def the_prompt_comes_back(probe: Probe) -> None:
         slips = {
             "returned-the-wrong-way-round": other,
             "id-order": torch.cat([memory[0, block] for block in by_id])[:6].transpose(0, 1).unsqueeze(0),
-            "stale-rows": (1, HEADS, 8, WIDTH),
+            "stale-rows": (1, HEADS, range(7, 9), WIDTH),
             "blocks-before-growth": (1, HEADS, 0, WIDTH),
         }
         same_history(probe, part, right, "wrong-history", slips, what)
@@ -165,3 +166,20 @@ def any_chunks(probe: Probe) -> None:
                     same_history(probe, came[1], values(range(held + num_tokens), layer), "other", {}, "values")
                 held += num_tokens
             blocks_out(probe, pool, -(-held // block_size), "wrong-blocks")
+
+
+def store_writes_alone(probe: Probe) -> None:
+    """store alone writes a step: Day 21 calls it without append"""
+    pool = new_pool()
+    cache = new_cache(probe, pool)
+    for tokens, slots in ((range(6), [20, 21, 22, 23, 8, 9]), (range(6, 7), [10])):
+        for layer in range(LAYERS):
+            k, v = keys(tokens, layer), values(tokens, layer)
+            right_k, right_v = laid(pool.k[layer], slots, k), laid(pool.v[layer], slots, v)
+            line = f"cache.store({layer}, k, v)  # {len(tokens)} from token {tokens[0]} on"
+            try:
+                probe.record(line, lambda *step: cache.store(*step), layer, k, v, shows_result=False)
+            except Exception as error:  # also where it is a stub, or is not there
+                probe.fail("no error", named(error), "store-left")
+            same_memory(probe, pool.k[layer], right_k, "store-left", {}, f"pool.k[{layer}]")
+            same_memory(probe, pool.v[layer], right_v, "store-left", {}, f"pool.v[{layer}]")

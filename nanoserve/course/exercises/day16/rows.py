@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, in_16_bits, kind
 
 HEADS, WIDTH = 2, 5  # unlike one another, and unlike the block size of 4, so that each has its own place in a shape
 _LAYER, _TOKEN, _HEAD = 4096, 64, 8  # what a number holds of each; an empty slot holds 0
@@ -49,6 +49,7 @@ def same_memory(
         block, offset = _first_difference(came, expected)
         return f"{name}[{block}, {offset}], slot {block * came.shape[1] + offset}: {_described(rows[block, offset])}"
 
+    _not_rounded(probe, came, expected, name)
     probe.equal(came, expected, slip, slips, same=torch.equal, told=told)
 
 
@@ -63,11 +64,15 @@ def same_history(
     """One case: a sequence's keys or values; of a difference, the shape is told, or the first position.
 
     Args:
-        slips: for each more precise reason, the tensor, or the shape, by which it gives itself away.
+        slips: for each more precise reason, the tensor, or the shape, by which it gives itself away; a range in a
+            shape stands for each of its numbers.
     """
     if not isinstance(came, torch.Tensor):
-        kind = "None" if came is None else f"a {type(came).__name__}"
-        probe.fail(f"{what}, {tuple(expected.shape)}", kind, "no-return" if came is None else "not-a-tensor")
+        told = ("None", "no-return") if came is None else (kind(came), "not-a-tensor")
+        probe.fail(f"{what}, {tuple(expected.shape)}", *told)
+    if came.shape != expected.shape and slip in ("wrong-tokens", "wrong-history"):
+        slip = "wrong-shape"
+    _not_rounded(probe, came, expected, what)
 
     def told(held: torch.Tensor) -> str:
         if came.shape != expected.shape:
@@ -79,8 +84,20 @@ def same_history(
     probe.equal(came, expected, slip, slips, same=_fits, told=told)
 
 
+def _not_rounded(probe: Probe, came: torch.Tensor, expected: torch.Tensor, name: str) -> None:
+    """Fail where all is in its place, but in 16 bits; the first number that differs is told, and the dtypes."""
+    if not in_16_bits(came, expected):
+        return
+    place = tuple([*(came != expected).nonzero().tolist(), [0] * came.ndim][0])
+    where = f"{name}[{', '.join(map(str, place))}]"
+    probe.fail(*(f"{where}: {tensor[place]}, {tensor.dtype}" for tensor in (expected, came)), "rounded")
+
+
 def _fits(came: torch.Tensor, giveaway: torch.Tensor | tuple) -> bool:
-    return tuple(came.shape) == giveaway if isinstance(giveaway, tuple) else torch.equal(came, giveaway)
+    if isinstance(giveaway, torch.Tensor):
+        return torch.equal(came, giveaway)
+    sizes = [size if isinstance(size, range) else (size,) for size in giveaway]
+    return came.ndim == len(sizes) and all(n in size for n, size in zip(came.shape, sizes, strict=True))
 
 
 def _first_difference(came: torch.Tensor, expected: torch.Tensor) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from nanoserve.block_table import BlockTable
 from nanoserve.cache import KVPool
 from nanoserve.course.exercises.day16.rows import HEADS, WIDTH, keys, values
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 from nanoserve.course.view.hooks import hook
 
 LAYERS = 3
@@ -54,7 +54,9 @@ def append(
         probe.fail("no error", f"IndexError: {error}", slip or reason)
     if not isinstance(came, (tuple, list)) or len(came) != 2:
         slip = "no-return" if came is None else "not-a-pair"
-        probe.fail("(keys, values)", "None" if came is None else f"a {type(came).__name__}", slip)
+        probe.fail("(keys, values)", "None" if came is None else kind(came), slip)
+    if not (torch.equal(k, keys(tokens, layer)) and torch.equal(v, values(tokens, layer))):
+        probe.fail("k and v as given", "other numbers in them after the call", "changes-its-arguments")
     return came[0], came[1]
 
 
