@@ -4,6 +4,7 @@ A wrong answer is the reference with one place changed, as a learner would have 
 """
 
 import linecache
+from textwrap import indent
 
 import triton
 import triton.language as tl
@@ -205,10 +206,15 @@ WRONG_FOLDS = [
 ]
 
 HEADS = "heads = kv_head * GROUP + member"
+BEGIN = """    largest = tl.full([GROUP_PAD], -1e30, tl.float32)
+    total = tl.zeros([GROUP_PAD], tl.float32)
+    mixed = tl.zeros([GROUP_PAD, DIM_PAD], tl.float32)
+"""
 LOOP = "for start in tl.range(first, end, TILE):"
 ROWS = "token_offsets(table_ptr + batch * table_stride, tokens, held, block_size, block_stride, token_stride)"
 FETCHED = "held[:, None] & (dims < DIM)[None, :]"
 LOAD_V = "v = tl.load(v_ptr + at, mask=fetched, other=0.0)"
+OUT_AT = "out_ptr + batch * out_batch_stride + heads[:, None] * out_head_stride + split * out_split_stride"
 STORE = "    tl.store(out_at + dims[None, :], attended, mask=wanted)\n"
 LSE = "    store_lse(lse_ptr, heads, largest, total, GROUP)\n"
 ATTENDED = "attended = mixed / tl.where(total == 0, 1.0, total)[:, None]"
@@ -244,14 +250,7 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "heads-in-one-place", (HEADS, "heads = member"), (LSE, "")),
     changed("20.4", "heads-too-far", (HEADS, "heads = kv_head * tl.num_programs(1) * GROUP + member"), (LSE, "")),
-    changed(
-        "20.4",
-        "wrong-heads",
-        (
-            "tl.store(out_at",
-            "out_at = out_ptr + batch * out_batch_stride + (kv_head * GROUP + GROUP - 1 - member)[:, None] * out_head_stride\n    tl.store(out_at",
-        ),
-    ),
+    changed("20.4", "wrong-heads", (OUT_AT, OUT_AT.replace("heads", "(2 * kv_head * GROUP + GROUP - 1 - heads)"))),
     changed("20.4", "not-padded", ("member = tl.arange(0, GROUP_PAD)", "member = tl.arange(0, GROUP)")),
     changed("20.4", "padding-stored", (STORE, STORE.replace("mask=wanted", "mask=(dims < DIM)[None, :]"))),
     changed(
@@ -261,14 +260,7 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "wrong-group", (STORE, STORE.replace("mask=wanted", "mask=wanted & (member < 2)[:, None]"))),
     changed("20.4", "first-tile-only", ("tokens = start + tl.arange(0, TILE)", "tokens = tl.arange(0, TILE)")),
-    changed(
-        "20.4",
-        "last-tile-only",
-        (
-            LOOP,
-            f"{LOOP}\n        largest = tl.full([GROUP_PAD], -1e30, tl.float32)\n        total = tl.zeros([GROUP_PAD], tl.float32)\n        mixed = tl.zeros([GROUP_PAD, DIM_PAD], tl.float32)",
-        ),
-    ),
+    changed("20.4", "last-tile-only", (f"{BEGIN}    {LOOP}", f"    {LOOP}\n" + indent(BEGIN, "    ").rstrip())),
     changed("20.4", "step-of-a-block", ("tl.range(first, end, TILE)", "tl.range(first, end, block_size)")),
     changed("20.4", "step-of-one", ("tl.range(first, end, TILE)", "tl.range(first, end)")),
     changed(
@@ -303,14 +295,7 @@ WRONG_KERNELS = [
     changed("20.4", "query-of-the-first", ("q_ptr + batch * q_batch_stride", "q_ptr")),
     changed("20.4", "length-of-another", ("tl.load(lens_ptr + batch)", "tl.load(lens_ptr)")),
     changed("20.4", "sequences-in-one-place", ("out_ptr + batch * out_batch_stride", "out_ptr")),
-    changed(
-        "20.4",
-        "wrong-batch",
-        (
-            "tl.store(out_at",
-            "out_at = out_ptr + (tl.num_programs(0) - 1 - batch) * out_batch_stride + heads[:, None] * out_head_stride\n    tl.store(out_at",
-        ),
-    ),
+    changed("20.4", "wrong-batch", (OUT_AT, OUT_AT.replace("batch *", "(tl.num_programs(0) - 1 - batch) *"))),
     changed("20.4", "empty-is-nan", (ATTENDED, "attended = mixed / total[:, None]")),
     changed("20.4", "empty-reads", (LOOP, "end = tl.maximum(end, 1)\n    for start in tl.range(first, end, TILE):")),
     changed(
@@ -337,14 +322,7 @@ WRONG_KERNELS = [
     changed("20.4", "wrong-strides", ("batch * q_batch_stride", "batch * tl.minimum(q_batch_stride, 31)")),
     changed("20.4", "maximum-begins-at-0", ("-1e30", "0.0")),
     changed("20.4", "wrong-sums", ("-1e30", "-200.0")),
-    changed(
-        "20.4",
-        "tile-and-block",
-        (
-            ROWS,
-            "token_offsets(table_ptr + batch * table_stride, tokens, held, tl.minimum(block_size, TILE), block_stride, token_stride)",
-        ),
-    ),
+    changed("20.4", "tile-and-block", (ROWS, ROWS.replace("block_size", "tl.minimum(block_size, TILE)"))),
     changed("20.4", "int32", (f"rows = {ROWS}", f"rows = {ROWS}.to(tl.int32)")),
     changed("20.4", "no-lse", (LSE, "")),
     changed(

@@ -1,0 +1,569 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Day 20 · The paged-attention kernel
+#
+# The summit: one GPU kernel that computes a decode step's attention with keys and values left in the blocks where they
+# lie. You write it in four parts, each checked alone. No GPU is needed.
+#
+# *About 75 minutes. It goes on from Day 19 (programs, lanes, masks) and Day 18 (the online softmax).*
+
+# %% [markdown]
+# ## Setup
+
+# %% tags=["setup"]
+
+# %%
+from nanoserve.course.kernels import AccessView, compiled, launch, triton_day
+
+triton_day()
+
+# %% [markdown]
+# ## Where we are
+#
+# Day 18 walked over the blocks in a Python loop: right, and slow. Day 19 wrote kernels, none of which computed
+# attention. Today both meet:
+
+# %%
+from nanoserve.course.exercises.day20.picture import ProgramPicture
+
+ProgramPicture()
+
+# %% [markdown]
+# One program serves **one sequence and one KV head**. It loads the queries of that head's group once, then walks over
+# the sequence a **tile** of tokens at a time: where do they lie, what are their scores, fold them in. At the end it
+# divides and stores. Nearly all of a decode step's time goes into reading keys and values, and so each is read once,
+# for all the query heads that share it.
+
+# %%
+import torch
+import triton
+import triton.language as tl
+
+
+def unwritten(*shape):
+    return torch.full(shape, torch.nan)
+
+
+# %% [markdown]
+# ## Predict
+#
+# SmolLM2 has 9 query heads and 3 KV heads. Four sequences take a step, of 5, 40, 17 and 0 tokens. How many programs
+# start, and how many of them read no key at all?
+
+# %%
+guess = None  # (programs, programs that read no key)
+
+# %% [markdown]
+# ## Build
+#
+# ### The tile is not the block
+#
+# A tile is how many tokens a program fetches at a time. It must be a power of two, as every Triton shape, and it should
+# suit the GPU. A block is how the memory is dealt out. The two need not match: each lane finds its own token's block.
+# Here a tile of 8 tokens over blocks of 3:
+
+# %%
+tokens = torch.arange(8, 16)
+print("token ", tokens.tolist())
+print("entry ", (tokens // 3).tolist())
+print("offset", (tokens % 3).tolist())
+
+# %% [markdown]
+# The block's id times `block_stride` is where the block begins, counted in elements. Ids come as int32, and so does
+# the product:
+
+# %%
+block_id, block_stride = torch.tensor([700_000], dtype=torch.int32), 16 * 3 * 64
+print((block_id * block_stride).item(), "in int32;", (block_id.long() * block_stride).item(), "in int64")
+
+# %% [markdown]
+# {task 20.1}
+#
+# A function that kernels call. It has no `program_id` and no loop: it takes a block of token positions and returns a
+# block of offsets, in elements. In the pool, a block of this layer need not be followed by the next one at once, so
+# both strides are handed over.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Two lines. The load from the table is Day 19's, with `mask=held, other=0` and `.to(tl.int64)`. Then the block's
+# beginning plus the token's beginning in it.
+#
+# </details>
+
+# %% task="20.1"
+
+# %% [markdown]
+# ### Every row with every row
+#
+# The scores are each query with each key: two tiles, `(GROUP, DIM)` and `(TILE, DIM)`, give one of `(GROUP, TILE)`.
+# With a third axis, both spread over `(GROUP, TILE, DIM)`, and a sum takes the last one away. Here the same with
+# distances:
+
+
+# %%
+@triton.jit
+def distances(a, b):
+    apart = a[:, None, :] - b[None, :, :]  # (2, 1, 4) and (1, 2, 4) spread to (2, 2, 4)
+    return tl.sum(apart * apart, axis=2)
+
+
+@triton.jit
+def distance_kernel(a_ptr, b_ptr, out_ptr):
+    rows, dims = tl.arange(0, 2), tl.arange(0, 4)
+    places = rows[:, None] * 4 + dims[None, :]
+    found = distances(tl.load(a_ptr + places), tl.load(b_ptr + places))
+    tl.store(out_ptr + rows[:, None] * 2 + rows[None, :], found)
+
+
+a, b, out = torch.tensor([[0.0] * 4, [1.0] * 4]), torch.tensor([[1.0] * 4, [3.0] * 4]), unwritten(2, 2)
+done = launch(distance_kernel, (1,), a, b, out)
+print(out.tolist())
+
+# %% [markdown]
+# Tensor cores multiply whole tiles at once, and `tl.dot(a, b)` asks for them: a matrix product, `(GROUP, DIM)` times
+# `(DIM, TILE)`. They want 16 rows and more, and 16-bit numbers. On a T4, for fp32, and in the interpreter, multiply and
+# sum is better. `DOT` says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
+#
+# {task 20.2}
+#
+# Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# `if DOT:` `tl.dot(q, tl.trans(k))`, `else:` the three axes of the cell above, in fp32: `x.to(tl.float32)`. Then
+# `tl.where(condition, yes, no)`, with `held[None, :]` so that it spreads over the heads, and `float("-inf")`.
+#
+# </details>
+
+# %% task="20.2"
+
+# %% [markdown]
+# ### Three numbers a head
+#
+# Day 18's `fold` in torch, over two tiles of two tokens, for one head:
+
+
+# %%
+def torch_fold(s, v, largest, total, mixed):
+    new_largest = torch.maximum(largest, s.amax(1))
+    shrink, weights = torch.exp(largest - new_largest), torch.exp(s - new_largest[:, None])
+    return new_largest, total * shrink + weights.sum(1), mixed * shrink[:, None] + weights @ v
+
+
+known = torch.tensor([-1e30]), torch.zeros(1), torch.zeros(1, 2)
+for s, v in [([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]]), ([[5.0, 2.0]], [[2.0, 0.0], [0.0, 2.0]])]:
+    known = torch_fold(torch.tensor(s), torch.tensor(v), *known)
+    largest, total, mixed = (number[0] for number in known)
+    print(f"largest {largest:.0f}  total {total:.4f}  mixed {mixed[0]:.4f} {mixed[1]:.4f}")
+
+# %% [markdown]
+# {task 20.3}
+#
+# The same in Triton. `tl.max(s, axis=1)` is a row's largest, `tl.maximum` and `tl.exp` are torch's. A function may
+# return several blocks, as in Python. The values' axes are (GROUP, TILE, DIM) this time, and the tokens go.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Without DOT: `weights[:, :, None] * v[None, :, :]`, summed over `axis=1`, with `v` in fp32. With DOT:
+# `tl.dot(weights.to(v.dtype), v)`, since both sides of a dot have one type; its sum is kept in fp32.
+#
+# </details>
+
+# %% task="20.3"
+
+# %% [markdown]
+# ### Two axes, and a group that is padded
+#
+# The grid has an axis for sequences and one for KV heads; a program asks for both. KV head n serves the query heads
+# from `n * GROUP` on. A group of 3 is no power of two: the tile has 4 rows, and a mask knows which of them are heads.
+
+
+# %%
+@triton.jit
+def heads_kernel(x_ptr, GROUP: tl.constexpr, GROUP_PAD: tl.constexpr):
+    member = tl.arange(0, GROUP_PAD)
+    tl.device_print("heads", tl.program_id(1) * GROUP + member)
+    tl.device_print("count", member < GROUP)
+
+
+done = launch(heads_kernel, (1, 2), torch.zeros(1), GROUP=3, GROUP_PAD=4)
+
+# %% [markdown]
+# Row 4 of program 0 would be head 3, which is program 1's. Stored, it would write over it.
+#
+# Two functions are given. They are there for tomorrow, when several programs share one long sequence:
+# `my_tokens(seq_len, TILE)` gives `first, end`, today 0 and `seq_len`; `store_lse` leaves a number a head, by which
+# the parts are put together.
+
+# %%
+from nanoserve.kernels.paged_decode import my_tokens, store_lse
+
+# %% [markdown]
+# {task 20.4}
+#
+# All of it, about 24 lines, in three parts.
+#
+# 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries. `largest`, `total` and
+#    `mixed` begin at -1e30, 0 and 0, in fp32.
+# 2. **The loop**, `for start in tl.range(first, end, TILE)`. The tile's tokens, which of them are held, their offsets,
+#    then keys and values; `scores`, `fold`.
+# 3. **After it.** Divide; store; `store_lse(lse_ptr, heads, largest, total, GROUP)`.
+#
+# Beware of three things. Slots behind the newest token may hold NaN, and 0 times NaN is NaN. `DIM` may be 80, so
+# `DIM_PAD` lanes need a mask. And a sequence of no tokens should give zeros, not 0 / 0.
+#
+# <details><summary><b>Hint: before the loop</b></summary>
+#
+# ```python
+# member = tl.arange(0, GROUP_PAD)
+# heads = kv_head * GROUP + member
+# wanted = (member < GROUP)[:, None] & (dims < DIM)[None, :]
+# ```
+#
+# The queries' pointers are `q_ptr + batch * q_batch_stride + heads[:, None] * q_head_stride + dims[None, :]`.
+# `tl.full([GROUP_PAD], -1e30, tl.float32)` and `tl.zeros([…], tl.float32)` make the three.
+#
+# </details>
+#
+# <details><summary><b>Hint: the loop</b></summary>
+#
+# `token_offsets` wants this sequence's row of the table: `table_ptr + batch * table_stride`. A tile of places is
+# `rows[:, None] + kv_head * kv_head_stride + dims[None, :]`, the same in both pools. Its mask has two parts, tokens
+# and dims, and `other=0.0`.
+#
+# </details>
+#
+# <details><summary><b>Hint: after it</b></summary>
+#
+# `tl.where(total == 0, 1.0, total)` is a safe divisor. The output's pointers are built like the queries', with
+# `out_batch_stride` and `out_head_stride`; add `tl.program_id(2) * out_split_stride` for tomorrow, today it is 0. The
+# mask is the queries' mask.
+#
+# </details>
+
+# %% task="20.4"
+
+# %% [markdown]
+# A launch hands over pointers, sizes and strides, and says how large the padded tiles are:
+
+
+# %%
+def attend(kernel, q, k_pool, v_pool, tables, lens, tile=16, keeps=False):
+    """Attention of one decode step through a kernel, and what the launch did."""
+    (batch, heads, dim), (block_size, kv_heads) = q.shape, k_pool.shape[1:3]
+    group, out, lse = heads // kv_heads, unwritten(*q.shape), unwritten(batch, heads, 1)
+    strides = (*q.stride()[:2], *k_pool.stride()[:3], tables.stride(0), *out.stride()[:2], 0)
+    shape = {"GROUP": group, "GROUP_PAD": triton.next_power_of_2(group), "TILE": tile, "DOT": False}
+    shape |= {"DIM": dim, "DIM_PAD": triton.next_power_of_2(dim), "keeps": keeps}
+    tensors = (q, k_pool, v_pool, tables, lens, out, lse)
+    return out, launch(kernel, (batch, kv_heads, 1), *tensors, dim**-0.5, block_size, *strides, **shape)
+
+
+# %% [markdown]
+# ## See
+#
+# Two sequences, of 5 tokens and of 3, in blocks of 2 with 2 KV heads of 2 numbers. Their tables say 4, 1, 5 and 2, 0.
+# In each cell of `k` stand the programs that read it, as sequence and KV head.
+
+# %%
+from dataclasses import replace
+
+
+def only(done, *names):
+    """What a launch did to these of its tensors."""
+    kept = [access for access in done.accesses if access.tensor in names]
+    return replace(done, tensors={name: done.tensors[name] for name in names}, accesses=kept)
+
+
+torch.manual_seed(20)
+q, k, v = torch.randn(2, 4, 2), torch.randn(6, 2, 2, 2), torch.randn(6, 2, 2, 2)
+tables, lens = torch.tensor([[4, 1, 5], [2, 0, -1]], dtype=torch.int32), torch.tensor([5, 3], dtype=torch.int32)
+out, done = attend(paged_decode_kernel, q, k, v, tables, lens, tile=4, keeps=True)
+AccessView(only(done, "k", "out"))
+
+# %% [markdown]
+# Block 3 is nobody's. The second slots of blocks 5 and 0 lie behind the last tokens: no program reads them. And every
+# key has one reader, although two query heads need it.
+#
+# Now the answer to *Predict*:
+
+# %%
+q, k, v = torch.randn(4, 9, 8), torch.randn(8, 16, 3, 8), torch.randn(8, 16, 3, 8)
+tables, lens = torch.arange(12, dtype=torch.int32).view(4, 3) % 8, torch.tensor([5, 40, 17, 0], dtype=torch.int32)
+out, done = attend(paged_decode_kernel, q, k, v, tables, lens, keeps=True)
+programs = {access.program for access in done.accesses}
+readers = {access.program for access in done.accesses if access.tensor == "k"}
+print(
+    f"{len(programs)} programs, {len(programs - readers)} of them read no key", f"· you guessed {guess}" * bool(guess)
+)
+
+# %% [markdown]
+# ## Prove
+#
+# First against `gathered_attention` in float64, over ragged sequences in scattered blocks. The pool is poisoned: NaN in
+# every slot that no sequence holds, and in the tables, behind the last block, ids that no pool has.
+
+# %%
+import random
+
+from nanoserve import gathered_attention
+
+
+def poisoned_step(rng, heads, kv_heads, dim, block_size):
+    """Random inputs of one step."""
+    lens = torch.tensor([rng.randrange(0, 60) for _ in range(3)], dtype=torch.int32)
+    tables = torch.full((3, 61), 2**30, dtype=torch.int32)
+    k, v = torch.full((2, 200, block_size, kv_heads, dim), torch.nan)
+    ids = iter(rng.sample(range(200), 200))
+    for row, length in enumerate(lens.tolist()):
+        for token in range(length):
+            if token % block_size == 0:
+                tables[row, token // block_size] = next(ids)
+            slot = tables[row, token // block_size], token % block_size
+            k[slot], v[slot] = torch.randn(2, kv_heads, dim)
+    return torch.randn(3, heads, dim), k, v, tables, lens
+
+
+rng, cases, furthest = random.Random(20), 10, 0.0
+for _ in range(cases):
+    heads, kv_heads = rng.choice([(9, 3), (7, 1), (4, 4), (6, 2)])
+    step = poisoned_step(rng, heads, kv_heads, rng.choice([64, 80, 5]), rng.choice([1, 3, 16]))
+    q, k, v, tables, lens = step
+    out, _ = attend(paged_decode_kernel, *step, tile=rng.choice([16, 64]))
+    exact = gathered_attention(q.double(), k.double(), v.double(), tables, lens)
+    furthest = max(furthest, (out - exact).abs().max().item())
+print(f"{cases} steps, off by less than 1e-5: {furthest < 1e-5}")
+
+# %% [markdown]
+# Then on the real thing. SmolLM2 reads a prompt, and this cache keeps the last token's queries in each layer. Your
+# kernel against torch's own attention, over one layer's real keys and values:
+
+# %%
+import torch.nn.functional as F
+
+from nanoserve import KVPool, PagedKVCache, encode_chat, load_model, load_tokenizer
+
+model, tokenizer = load_model(), load_tokenizer()
+
+
+class Listening(PagedKVCache):
+    """Keeps each layer's newest query, (1, 9, 64)."""
+
+    def attend(self, layer, q, k, v):
+        self.queries = getattr(self, "queries", {}) | {layer: q[:, :, -1]}
+        return super().attend(layer, q, k, v)
+
+
+pool = KVPool.for_model(model, num_blocks=16, block_size=8)
+pool.allocator.allocate_for(5 * 8)  # the first blocks are somebody else's
+cache = Listening(pool)
+prompt = encode_chat(tokenizer, "How does a GPU find the keys?")
+with torch.inference_mode():
+    model(torch.tensor([prompt]), cache)
+print(f"{cache.seq_len} tokens in blocks {cache.table.block_ids}")
+
+# %%
+layer = 7
+table, lens = torch.tensor([cache.table.block_ids], dtype=torch.int32), torch.tensor([cache.seq_len])
+mine, _ = attend(paged_decode_kernel, cache.queries[layer], pool.k[layer], pool.v[layer], table, lens, tile=64)
+keys, values = (
+    memory[layer][cache.table.block_ids].flatten(0, 1)[: cache.seq_len].transpose(0, 1)[None]
+    for memory in (pool.k, pool.v)
+)
+theirs = F.scaled_dot_product_attention(cache.queries[layer][:, :, None], keys, values, enable_gqa=True)[:, :, 0]
+torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+print("each of the 9 heads equals torch's attention")
+
+# %% [markdown]
+# And a few tokens of text. Each is 30 layers, so 30 launches of an interpreted kernel in a process of its own: some
+# seconds a token, where a GPU takes less than a millisecond for all of them. Three tokens must do; tomorrow the engine
+# does it.
+
+# %%
+from nanoserve.course.oracle import transformers_tokens
+
+
+class InPlaceCache(PagedKVCache):
+    """Decode steps go through your kernel."""
+
+    def attend(self, layer, q, k, v):
+        if q.shape[2] > 1:
+            return super().attend(layer, q, k, v)
+        self.store(layer, k, v)
+        table, lens = torch.tensor([self.table.block_ids], dtype=torch.int32), torch.tensor([self.seq_len])
+        out, _ = attend(paged_decode_kernel, q[:, :, 0], self.pool.k[layer], self.pool.v[layer], table, lens, tile=64)
+        return out[:, :, None]
+
+
+cache, step, ours = InPlaceCache(KVPool.for_model(model, num_blocks=4)), prompt, []
+for _ in range(3):
+    with torch.inference_mode():
+        step = [int(model(torch.tensor([step]), cache)[0, -1].argmax())]
+    ours += step
+assert ours == transformers_tokens(prompt, max_new_tokens=3)
+print(f"{tokenizer.decode(ours)!r}: each token equals transformers'")
+
+# %% [markdown]
+# ## Measure
+#
+# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has 255 at most; what does
+# not fit is *spilled* to memory, and a kernel that spills is slow. How long may a tile be? Your kernel for SmolLM2's
+# heads in fp16, for three GPUs:
+
+# %% tags=["nbval-ignore-output"]
+import matplotlib.pyplot as plt
+
+half = torch.float16
+step = poisoned_step(rng, 9, 3, 64, 16)
+q, k, v, tables, lens = (tensor.to(half) if tensor.is_floating_point() else tensor for tensor in step)
+strides = (*q.stride()[:2], *k.stride()[:3], tables.stride(0), *q.stride()[:2], 0)
+ways = {
+    "T4, multiply and sum": ((7, 5), False, 4, [4, 8, 16, 32, 64], "#0072b2"),
+    "A100, tl.dot": ((8, 0), True, 16, [16, 32, 64, 128], "#009e73"),
+    "H100, tl.dot": ((9, 0), True, 16, [16, 32, 64, 128], "#d55e00"),
+}
+figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
+for name, (capability, dot, group_pad, tiles, colour) in ways.items():
+    shape = {"GROUP": 3, "GROUP_PAD": group_pad, "DIM": 64, "DIM_PAD": 64, "DOT": dot}
+    arguments = (q, k, v, tables, lens, q, unwritten(3, 9, 1), 0.125, 16, *strides)
+    made = [compiled(paged_decode_kernel, capability, *arguments, **shape, TILE=tile) for tile in tiles]
+    axes.plot(tiles, [code.registers for code in made], color=colour, marker="o", markersize=4, label=name)
+    told = ", ".join(f"{tile}: {code.registers} ({code.spilled})" for tile, code in zip(tiles, made, strict=True))
+    print(f"{name:21} registers (bytes spilled) by tile: {told}")
+axes.axhline(255, color="#7f8895", ls=":")
+axes.set_xscale("log", base=2)
+axes.set(xlabel="tokens in a tile", ylabel="registers of a thread", ylim=(0, 280))
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(frameon=False, loc="lower right")
+plt.show()
+
+# %% [markdown]
+# The lines climb to a ceiling. Multiply and sum holds GROUP_PAD x TILE x DIM products at once, and reaches it at a
+# tile that `tl.dot` still carries easily, although its group is padded to 16 rows. Just below the ceiling is not best
+# either: a GPU has so many registers in all, and threads that need few leave room for more programs side by side. The
+# engine takes 16 tokens on a T4 and 64 with `tl.dot` (`tile_shape` in `nanoserve/kernels/launch.py`).
+#
+# In the interpreter it is the other way round: a turn of the loop costs milliseconds whatever the tile, so tiles are
+# long.
+
+# %% [markdown]
+# ## Break
+#
+# Here is another kernel, and the tests that it came with.
+
+# %%
+from nanoserve.course.exercises.day20.planted import suspect_kernel
+
+
+def a_step(lengths, block_size, order, filled):
+    """Sequences of these lengths over blocks in some order; `filled` makes what lies in slots that are not theirs."""
+    k, v = filled(2, 12, block_size, 2, 16)
+    tables, lens = torch.zeros(len(lengths), 4, dtype=torch.int32), torch.tensor(lengths, dtype=torch.int32)
+    for row, length in enumerate(lengths):
+        for token in range(length):
+            tables[row, token // block_size] = order[4 * row + token // block_size]
+            slot = tables[row, token // block_size], token % block_size
+            k[slot], v[slot] = torch.randn(2, 2, 16)
+    return torch.randn(len(lengths), 6, 16), k, v, tables, lens
+
+
+in_order, scattered = list(range(12)), rng.sample(range(12), 12)
+tests = {
+    "one block": a_step([8], 8, in_order, torch.zeros),
+    "three full blocks": a_step([24], 8, in_order, torch.zeros),
+    "three blocks, scattered": a_step([24], 8, scattered, torch.zeros),
+    "ragged, scattered": a_step([21, 3, 0], 8, scattered, torch.zeros),
+    "ragged, in blocks that others have left": a_step([21, 3, 0], 8, scattered, torch.randn),
+}
+
+
+def right(kernel, step):
+    out, _ = attend(kernel, *step)
+    q, k, v, tables, lens = step
+    expected = gathered_attention(q, k, v, tables, lens)
+    return torch.allclose(out, expected, atol=1e-5)
+
+
+for name, step in tests.items():
+    print(f"{name:40} yours {right(paged_decode_kernel, step)}, the suspect {right(suspect_kernel, step)}")
+
+# %% [markdown]
+# All pass. Which slots does it read that yours does not? One sequence of 5 tokens in blocks of 4:
+
+# %%
+k, v = torch.randn(2, 3, 4, 1, 4)
+tables, lens = torch.tensor([[2, 0]], dtype=torch.int32), torch.tensor([5], dtype=torch.int32)
+_, done = attend(suspect_kernel, torch.randn(1, 2, 4), k, v, tables, lens, tile=8, keeps=True)
+AccessView(only(done, "v"))
+
+# %%
+what_would_show_it = None  # your suspicion: which number in those slots would change the result?
+print("no suspicion yet" if what_would_show_it is None else f"you suspect: {what_would_show_it}")
+
+# %% [markdown]
+# <details><summary><b>The answer</b></summary>
+#
+# It loads whole blocks, the slots behind the last token too, and relies on the scores: -inf there, so a weight of 0.
+# That is enough for any *number*. But 0 times NaN, or times infinity, is NaN. One request whose values overflow in fp16
+# leaves such a slot, its block is freed, and the next request that gets it has NaN in every head, though it did
+# nothing wrong. The mask belongs on the loads: `tokens < end`, for the values above all.
+#
+# vLLM's Triton kernels [had it until July 2026](https://github.com/vllm-project/vllm/pull/47305): a warm-up run left
+# NaN behind, and the first real requests were garbage. Freed blocks are not cleared, there or here.
+#
+# </details>
+#
+# Here is the input that shows it:
+
+# %%
+step = a_step([21, 3, 0], 8, scattered, lambda *shape: torch.full(shape, torch.nan))
+for kernel in (paged_decode_kernel, suspect_kernel):
+    out, _ = attend(kernel, *step)
+    print(f"{kernel.__name__:20} {int(out.isnan().any(-1).sum())} of {out[..., 0].numel()} heads are NaN")
+
+# %% [markdown]
+# ## In a real engine
+#
+# vLLM's Triton kernels for this step, in
+# [`vllm/v1/attention/ops/`](https://github.com/vllm-project/vllm/tree/main/vllm/v1/attention/ops):
+#
+# - `kernel_paged_attention_2d` in `chunked_prefill_paged_decode.py` is today's kernel with other names: `seq_idx` and
+#   `kv_head_idx` from the grid's two axes, a group padded to 16 rows, `head_mask` and `dim_mask`, the table looked up
+#   for each token, `kv_load_mask` on the loads, then `M`, `L` and `acc`. Its tile is independent of the block as well,
+#   since models with blocks of 544 tokens exist.
+# - `kernel_unified_attention` in `triton_unified_attention.py` serves prompts and decode steps at once. The programs of
+#   its grid divide *query tokens* and KV heads, and a long sequence is cut into segments: tomorrow's subject.
+
+# %% [markdown]
+# ## Recap
+#
+# <details><summary><b>Why does one program serve all query heads of a group?</b></summary>
+#
+# They read the same keys and values, and reading is what costs. A program per query head would fetch each key GROUP
+# times.
+#
+# </details>
+#
+# <details><summary><b>Why is the tile independent of the block?</b></summary>
+#
+# A tile suits registers and tensor cores; a block suits the allocator. With a look-up for each token, any block size
+# works, and no tile has to change with it.
+#
+# </details>
+#
+# <details><summary><b>The scores are masked. Why must the loads be masked too?</b></summary>
+#
+# A masked score makes the weight 0, and 0 times NaN is NaN. And behind the sequence's last block the table names no
+# block: the address itself would be wrong.
+#
+# </details>
+#
+# **Tomorrow** the kernel goes into the engine, behind `attend`; and a single long sequence, which today keeps three
+# programs busy, is split among many.
