@@ -90,7 +90,8 @@ guess = None  # of 132
 # Each program ends with a finished softmax over its own tokens. Two of them cannot simply be averaged:
 
 # %%
-scores, values = torch.tensor([1.0, 3.0, 2.0, 8.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
+scores = torch.tensor([1.0, 3.0, 2.0, 8.0])
+values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
 parts = torch.stack([scores[:2].softmax(0) @ values[:2], scores[2:].softmax(0) @ values[2:]])
 print("parts ", *parts)
 print("mean  ", parts.mean(0))
@@ -181,7 +182,7 @@ splits = splits_for(programs=3 * 64, longest=4096, multiprocessors=132)
 rows[f"64 times 4,096, shared by {splits}"] = 3 * 64 * splits
 draw_programs(rows, 132)
 busy = min(132, 3 * splits_for(programs=3, longest=4096, multiprocessors=132))
-print(f"{busy} of 132 have work at 4,096 tokens" + (f", and you guessed {guess}" if guess is not None else ""))
+print(f"{busy} of 132 have work at 4,096 tokens", end="\n" if guess is None else f", and you guessed {guess}\n")
 
 # %% [markdown]
 # At 4,096 tokens the second half of the rule speaks: 16 shares of 256. A share costs something too, a program to start
@@ -232,21 +233,22 @@ def greedy(model, prompt, num_new, kernel):
     step, tokens = prompt, []
     for _ in range(num_new):
         with torch.inference_mode():
-            step = [int(model(torch.tensor([step], device=device), cache)[0, -1].argmax())]
+            logits = model(torch.tensor([step], device=device), cache)
+        step = [int(logits[0, -1].argmax())]
         tokens += step
     return tokens
 
 
 ours, theirs = small_llamas(device)
 prompt = [5, 17, 3, 42, 8, 11, 29]
-judge = theirs.generate(torch.tensor([prompt], device=device), max_new_tokens=12, do_sample=False)[0, 7:].tolist()
+ids = torch.tensor([prompt], device=device)
+judge = theirs.generate(ids, max_new_tokens=12, do_sample=False)[0, len(prompt) :].tolist()
 for name, kernel in {"gather": False, "kernel": True}.items():
     tokens = greedy(ours, prompt, 12, kernel)
     print(f"{name}: {tokens}, as transformers: {tokens == judge}")
 
 # %% [markdown]
-# And the real one. 30 layers are 30 launches a token, which takes the interpreter a second or two; on a GPU it is
-# milliseconds.
+# And the real one: 30 layers, so 30 launches a token, for which the interpreter needs a second or two.
 
 # %%
 from nanoserve import load_model, load_tokenizer
@@ -326,7 +328,7 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# A colleague brings a faster decode kernel. GPUs have an instruction for powers of 2 and none for powers of e, so it
+# A colleague brings another decode kernel. GPUs have an instruction for powers of 2 and none for powers of e, so it
 # scales the scores by log2(e) once and goes on in powers of 2. On a short text, which is one share, it agrees with the
 # softmax, and it goes into the engine in front of your `combine_kernel`.
 

@@ -126,7 +126,10 @@ def agrees_with_one_softmax(probe: Probe) -> None:
     """Shares of many sizes, against the softmax over all of their tokens."""
     generator = torch.Generator().manual_seed(21)
     for splits, dim in [(1, 80), (7, 64), (128, 16)]:
-        scores, values = torch.randn(2, 3, splits, 5, generator=generator), torch.randn(2, 3, splits, 5, dim)
+        scores, values = (
+            torch.randn(2, 3, splits, 5, generator=generator),
+            torch.randn(2, 3, splits, 5, dim, generator=generator),
+        )
         scores = 4 * scores + 3 * torch.randn(2, 3, splits, 1, generator=generator)
         parts = (scores.softmax(3)[..., None] * values).sum(3)
         right = (scores.flatten(2).softmax(2)[..., None] * values.flatten(2, 3)).sum(2)
@@ -169,10 +172,12 @@ def _mix(parts: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
 
 
 def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:
-    """One case: these rows; of a difference, the first row is told."""
+    """One case: these rows; of a difference, the first row is told, from where it differs."""
 
     def told(out: torch.Tensor) -> str:
-        batch, head = (~torch.isclose(came, expected, rtol=1e-5, atol=1e-5)).any(2).nonzero()[0].tolist()
-        return f"out[{batch}, {head}] = {numbers(out[batch, head][:8])}"
+        different = ~torch.isclose(came, expected, rtol=1e-5, atol=1e-5)
+        batch, head, place = different.nonzero()[0].tolist()
+        first = place if came.shape[2] > 8 else 0
+        return f"out[{batch}, {head}, {first}:] = {numbers(out[batch, head, first : first + 8])}"
 
     probe.equal(came, expected, slip, slips, same=close, told=told)

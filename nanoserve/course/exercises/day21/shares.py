@@ -118,7 +118,6 @@ def _shared(
             return _fair(one, tokens, tile, most)
         return _held(one) == _held(other)
 
-    probe.calls[-1] += f"  # {tokens} tokens"
     probe.equal(came, expected, slip, slips, same=same, told=_told)
 
 
@@ -142,6 +141,7 @@ def _dealt(tokens: int, splits: int, tile: int) -> list[Share]:
 def _tried(probe: Probe, lens: torch.Tensor, shares: torch.Tensor, tiles: torch.Tensor, tile: int) -> torch.Tensor:
     slips = {"race": "wrong-share", "reads": "wrong-share", "writes": "wrong-share"}
     run = tried(probe, tuple(tiles.shape), lens, shares, tiles, TILE=tile, **DRIVER, **slips)
+    probe.calls[-1] = f"my_tokens({lens[0]}, TILE={tile}), in each program of the grid {tuple(tiles.shape)}"
     return run.tensors["shares"]
 
 
