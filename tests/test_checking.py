@@ -288,6 +288,12 @@ def test_a_changed_signature_is_told_beside_the_stubs(arguments):
     assert "allocate() " in verdict.calls[-1]
 
 
+def test_a_function_of_another_signature_is_told_so_too():
+    changed = from_source("def bytes_of(config):\n    return 46_080", "bytes_of")
+    verdict = examine(find("13.2"), changed)
+    assert (verdict.expected, verdict.came) == ("kv_bytes_per_token(config, dtype)", "bytes_of(config)")
+
+
 @pytest.mark.parametrize("body", ["return self.free(1, 2)", "return len()"])
 def test_a_wrong_call_in_the_learners_code_is_no_changed_signature(body):
     verdict = examine(FIRST, from_source(f"class BlockAllocator(Base):\n    def allocate(self):\n        {body}"))

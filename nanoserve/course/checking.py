@@ -172,11 +172,11 @@ def _of_another_signature(task: Task, subject: Callable, outcome: Outcome) -> st
 def _signature(owner: Callable, name: str) -> str:
     """Such as `append(self, num_tokens)`, of a function or of a class's method; "" if there is none."""
     function = owner if inspect.isfunction(owner) else getattr(owner, name, None)
-    if not inspect.isfunction(function) or function.__name__ != name:
+    if not inspect.isfunction(function):
         return ""
     signature = inspect.signature(function)
     bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+    return f"{function.__name__}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
 
 
 def _is_stub(function: object) -> bool:
