@@ -132,6 +132,16 @@ def test_the_newest_results_of_a_gpu_are_found_and_a_rehearsals_are_not(tmp_path
     assert (contexts, seconds) == ([128, 4096], {"kernel": [1, 1], "sdpa": [2, 2], "gather": [3, 3]})
 
 
+def test_the_three_ways_that_are_timed_give_the_same_result(monkeypatch):
+    ways = []
+    monkeypatch.setattr(bandwidth, "_seconds", lambda run, device: ways.append(run()) or 6.0)
+    seconds = bandwidth.attention_seconds(4, 2, 16, 2, [32, 48], "cpu", least_bytes=3 * 4 * 2 * 32 * 2 * 16)
+    assert seconds == {way: [2.0, 3.0] for way in ("kernel", "sdpa", "gather")}  # three layers, and then two
+    for kernel, sdpa, gather in (ways[:3], ways[3:]):
+        torch.testing.assert_close(kernel, gather, rtol=2e-3, atol=2e-3)
+        torch.testing.assert_close(sdpa, gather)
+
+
 def test_a_copys_rate_counts_what_is_read_and_what_is_written(monkeypatch):
     monkeypatch.setattr(bandwidth, "_seconds", lambda run, device: 2.0)
     assert bandwidth.copy_rate("cpu") == 2**26

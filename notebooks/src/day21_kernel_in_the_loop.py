@@ -318,6 +318,9 @@ axes.set(xlabel=f"tokens of each of {batch} sequences", ylabel="ms for one layer
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
+for way in measured or ():
+    share = needed(contexts[-1]) / measured[way][-1] / rate
+    print(f"{way}: {share:.0%} of a copy's bandwidth, at {contexts[-1]:,} tokens")
 
 # %% [markdown]
 # Dotted is what bytes alone would take, once for the kernel and three times for the gather. As long as all of them come

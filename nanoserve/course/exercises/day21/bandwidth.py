@@ -3,13 +3,14 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 
 import nanoserve
-from nanoserve import KVPool, gather_by_table
+from nanoserve import KVPool
 
 RESULTS = Path(nanoserve.__file__).parents[1] / "benchmarks" / "results"
 WAYS = ("kernel", "sdpa", "gather")
@@ -23,40 +24,39 @@ def copy_rate(device: str) -> float:
 
 
 def attention_seconds(
-    num_heads: int, num_kv_heads: int, dim: int, batch: int, contexts: list[int]
+    num_heads: int,
+    num_kv_heads: int,
+    dim: int,
+    batch: int,
+    contexts: list[int],
+    device: str = "cuda",
+    least_bytes: int = 2**28,
 ) -> dict[str, list[float]]:
-    """Seconds of one layer's attention in fp16 on this machine's GPU, by way and then by context."""
-    from nanoserve import paged_attention
+    """Seconds of one layer's attention in fp16 on this machine's GPU, by way and then by context.
 
+    Args:
+        contexts: tokens of each sequence, multiples of 16.
+        least_bytes: of keys and values to go through in turn, as a model's layers do: less than a GPU's cache holds
+            would be read from there.
+    """
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for context in contexts:
-        q = torch.randn(batch, num_heads, dim, dtype=torch.float16, device="cuda")
-        # Several layers, for one may fit the GPU's L2 cache, and would be read from there.
-        layers = max(1, 2**28 // (4 * batch * context * num_kv_heads * dim))
-        pool = KVPool(layers, batch * context // 16, 16, num_kv_heads, dim, torch.float16, "cuda")
+        blocks = batch * context // 16
+        layers = max(1, least_bytes // (4 * batch * context * num_kv_heads * dim))
+        q = torch.randn(batch, num_heads, dim, dtype=torch.float16, device=device)
+        pool = KVPool(layers, blocks, 16, num_kv_heads, dim, torch.float16, device)
         pool.k.normal_()
         pool.v.normal_()
-        tables = torch.randperm(batch * context // 16, device="cuda").view(batch, -1)
-        lengths = torch.full((batch,), context, device="cuda")
-        shape = layers, batch, num_kv_heads, context, dim
-        keys, values = (torch.randn(shape, dtype=torch.float16, device="cuda") for _ in range(2))
-
-        def kernel(q=q, pool=pool, tables=tables, lengths=lengths) -> None:
-            for k, v in zip(pool.k, pool.v, strict=True):
-                paged_attention(q, k, v, tables, lengths)
-
-        def sdpa(q=q, keys=keys, values=values) -> None:
-            for k, v in zip(keys, values, strict=True):
-                F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)
-
-        def gather(q=q, pool=pool, tables=tables, batch=batch, context=context) -> None:
-            for memories in zip(pool.k, pool.v, strict=True):
-                flat = (gather_by_table(memory, tables.flatten(), batch * context)[0] for memory in memories)
-                k, v = (rows.unflatten(1, (batch, context)).transpose(0, 1) for rows in flat)
-                F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)
-
-        for way, run in zip(WAYS, (kernel, sdpa, gather), strict=True):
-            seconds[way].append(_seconds(run, "cuda") / layers)
+        tables = torch.randperm(blocks, device=device).view(batch, -1)
+        lengths = torch.full((batch,), context, device=device)
+        pieces = [torch.stack([_gathered(k, tables) for k in memory]) for memory in (pool.k, pool.v)]
+        runs = {
+            "kernel": partial(_each_layer, partial(_kernel, q, tables, lengths), pool.k, pool.v),
+            "sdpa": partial(_each_layer, partial(_attend, q), *pieces),
+            "gather": partial(_each_layer, partial(_gather, q, tables), pool.k, pool.v),
+        }
+        for way in WAYS:
+            seconds[way].append(_seconds(runs[way], device) / layers)
     return seconds
 
 
@@ -77,6 +77,35 @@ def by_context(results: Mapping, model: str, batch: int, block_size: int = 16) -
     points.sort(key=lambda point: point["context"])
     seconds = {way: [point["seconds"][way] for point in points] for way in WAYS}
     return [point["context"] for point in points], seconds
+
+
+def _each_layer(attend: Callable, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """The last layer's result."""
+    for k, v in zip(keys, values, strict=True):
+        out = attend(k, v)
+    return out
+
+
+def _kernel(
+    q: torch.Tensor, tables: torch.Tensor, lengths: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> torch.Tensor:
+    from nanoserve import paged_attention  # needs Triton
+
+    return paged_attention(q, k, v, tables, lengths)
+
+
+def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q.unsqueeze(2), k, v, enable_gqa=True).squeeze(2)
+
+
+def _gather(q: torch.Tensor, tables: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return _attend(q, _gathered(k, tables), _gathered(v, tables))
+
+
+def _gathered(memory: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
+    """(batch, num_kv_heads, context, dim), of sequences that fill their blocks."""
+    pages = memory.view(len(memory), -1).index_select(0, tables.flatten())
+    return pages.view(len(tables), -1, *memory.shape[2:]).transpose(1, 2)
 
 
 def _seconds(run: Callable[[], object], device: str) -> float:
