@@ -141,8 +141,8 @@ in_the_rest = None  # "zeros", "noise", …
 # `BlockAllocator` only the ids are shared (as on Day 14, when the model wrote through your class): then make a pool
 # of the allocator's sizes around it, with `KVPool.for_model(model, num_blocks, block_size, allocator)`.
 #
-# A pool that was made for another model would fail in the middle of its first step. `pool.require_fit(model)` says so
-# at the door; it is one line, and `check` does not ask for it.
+# A pool that was made for another model would fail in the middle of the run's first step. `pool.require_fit(model)`
+# raises a `ValueError` for it at the door.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -235,9 +235,9 @@ def serve_who_leave(decode):
     view, connections = watch(pool), []
     for label, text in CLIENTS.items():
         prompt = tokenizer.encode(text)
-        cache, stream = start(prompt, 40, decode, allocator=pool)
-        connections.append(stream)
         try:
+            cache, stream = start(prompt, 40, decode, allocator=pool)
+            connections.append(stream)
             read(label, view, prompt, cache, stream, most=4)
         except KVCacheExhausted as full:
             print(f"{label} got no answer: {full}")

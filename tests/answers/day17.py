@@ -5,6 +5,7 @@ import math
 
 import torch
 
+from nanoserve.allocator import KVCacheExhausted
 from nanoserve.cache import KVCache, KVPool, NaiveKVCache, PagedKVCache
 from nanoserve.generation import decode
 from nanoserve.sampling import check_sampling
@@ -511,6 +512,36 @@ def takes_the_first_id(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "does-not-stop")
+def waits_for_an_eos(model, cache, prompt, num_new, eos, next_token):
+    return decode(model, cache, prompt, 10**6 if num_new else 0, eos, next_token)
+
+
+@wrong("17.3", "ids-without-a-batch")
+def forgets_the_batch(model, cache, prompt, num_new, eos, next_token):
+    step = prompt
+    try:
+        for _ in range(num_new):
+            token = next_token(model(torch.tensor(step), cache)[0, -1])
+            yield token
+            if token in eos:
+                return
+            step = [token]
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "yields-tensors")
+def yields_ids_as_tensors(model, cache, prompt, num_new, eos, next_token):
+    for token in decode(model, cache, prompt, num_new, eos, next_token):
+        yield torch.tensor(token)
+
+
+@wrong("17.3", "logits-not-a-row")
+def leaves_the_last_positions_dimension(model, cache, prompt, num_new, eos, next_token):
+    return decode(model, cache, prompt, num_new, eos, lambda logits: next_token(logits[None]))
+
+
 @wrong("17.3", "none-is-none")
 def always_prefills(model, cache, prompt, num_new, eos, next_token):
     return decode(model, cache, prompt, max(1, num_new), eos, next_token)
@@ -902,9 +933,12 @@ def around(model, allocator):
 
 
 def asked(model, num_tokens, paged, block_size, allocator):
-    """The right answer, in one line."""
+    """The right answer."""
+    if isinstance(allocator, KVPool):
+        allocator.require_fit(model)
+        return PagedKVCache(allocator)
     if allocator is not None:
-        return PagedKVCache(allocator) if isinstance(allocator, KVPool) else around(model, allocator)
+        return around(model, allocator)
     return own(model, num_tokens, block_size) if paged else NaiveKVCache()
 
 
@@ -1032,6 +1066,68 @@ def memory_for_the_run_only(model, num_tokens, paged=False, block_size=16, alloc
 def forgets_to_pass_the_allocator(model, num_tokens, paged=False, block_size=16, allocator=None):
     if allocator is not None and not isinstance(allocator, KVPool):
         return PagedKVCache(KVPool.for_model(model, allocator.num_blocks, allocator.block_size))
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+_kept = {}
+
+
+@wrong("17.4", "own-memory-shared")
+def remembers_the_pool_it_made(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if paged and allocator is None:
+        sizes = (-(-num_tokens // block_size), block_size)
+        if sizes not in _kept:
+            _kept[sizes] = KVPool.for_model(model, *sizes)
+        return PagedKVCache(_kept[sizes])
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "refused-early")
+def wants_room_for_it_all(model, num_tokens, paged=False, block_size=16, allocator=None):
+    ids = getattr(allocator, "allocator", allocator)
+    if ids is not None and ids.num_free * ids.block_size < num_tokens:
+        raise KVCacheExhausted("no room for the whole run")
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "frees-the-others")
+def makes_room_first(model, num_tokens, paged=False, block_size=16, allocator=None):
+    ids = getattr(allocator, "allocator", allocator)
+    if ids is not None and ids.num_free * ids.block_size < num_tokens:
+        ids.free_all(list(ids._allocated))
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "wipes-the-pool")
+def begins_with_zeros(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if isinstance(allocator, KVPool):
+        allocator.k.zero_()
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "no-defaults")
+def drops_the_defaults(model, num_tokens, paged, block_size, allocator):
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "other-defaults")
+def pages_by_default(model, num_tokens, paged=True, block_size=16, allocator=None):
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "misfit-accepted")
+def takes_any_pool(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if isinstance(allocator, KVPool):
+        return PagedKVCache(allocator)
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "misfit-in-other-words")
+def asserts_the_fit(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if isinstance(allocator, KVPool):
+        sizes = model.config.num_hidden_layers, model.config.num_key_value_heads, model.config.head_dim
+        assert (allocator.k.shape[0], *allocator.k.shape[3:]) == sizes
+        assert allocator.k.dtype == model.dtype
     return asked(model, num_tokens, paged, block_size, allocator)
 
 
@@ -1208,6 +1304,7 @@ def with_a_match(model, num_tokens, paged=False, block_size=16, allocator=None) 
             pool = KVPool.for_model(model, num_blocks=math.ceil(num_tokens / block_size), block_size=block_size)
         case KVPool():
             pool = allocator
+            pool.require_fit(model)
         case _:
             sizes = {"num_blocks": allocator.num_blocks, "block_size": allocator.block_size}
             pool = KVPool.for_model(model, **sizes, allocator=allocator)
@@ -1218,6 +1315,13 @@ def with_a_match(model, num_tokens, paged=False, block_size=16, allocator=None) 
 def a_pool_first(model, num_tokens, paged=False, block_size=16, allocator=None, cache_class=PagedKVCache):
     """The pool first, then the cache over it; looks for the memory in place of the type."""
     pool = allocator
+    if hasattr(pool, "k") and (pool.k.dtype, *pool.k.shape[:1], *pool.k.shape[3:]) != (
+        model.dtype,
+        model.config.num_hidden_layers,
+        model.config.num_key_value_heads,
+        model.config.head_dim,
+    ):
+        raise ValueError("this pool is another model's")
     if pool is None and paged:
         pool = KVPool.for_model(model, (num_tokens + block_size - 1) // block_size, block_size)
     if pool is not None and not hasattr(pool, "k"):

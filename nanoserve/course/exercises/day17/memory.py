@@ -1,5 +1,7 @@
 """Stages of task 17.4: which memory a run lives in."""
 
+import torch
+
 from nanoserve.allocator import BlockAllocator
 from nanoserve.cache import KVPool, NaiveKVCache, PagedKVCache
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
@@ -86,15 +88,77 @@ def ids_that_are_shared(probe: Probe) -> None:
     _nothing_taken(probe, allocator)
 
 
+def runs_with_memory_of_their_own(probe: Probe) -> None:
+    """two runs without a shared pool have memory of their own"""
+    for paged in (False, True):
+        first, second = (_call(probe, 20, paged, 16, None) for _ in range(2))
+        probe.cases += 1
+        if first is second or (paged and first.pool is second.pool):
+            probe.fail("memory of its own for each run", "the same again", "own-memory-shared")
+
+
+def the_others_are_left_alone(probe: Probe) -> None:
+    """what other runs hold stays as it is, and a pool that is nearly full is no error yet"""
+    pool = KVPool.for_model(_MODEL, 6, 16)
+    pool.k.fill_(3)
+    pool.v.fill_(4)
+    PagedKVCache(pool).table.append(80)  # five of the six blocks
+    for shared in (pool, pool.allocator):
+        probe.calls.clear()
+        with probe.on_error(Exception, slip="refused-early"):
+            _call(probe, 20, True, 16, shared, told="a pool with 1 free block" if shared is pool else "its allocator")
+        probe.equal(pool.allocator.num_used, 5, "frees-the-others")
+    kept = bool(torch.all(pool.k == 3)) and bool(torch.all(pool.v == 4))
+    probe.cases += 1
+    if not kept:
+        probe.fail("the pool's keys and values as they were", "other numbers in them", "wipes-the-pool")
+
+
+def arguments_by_name(probe: Probe) -> None:
+    """arguments go by their names, and most have a default"""
+    pool = KVPool.for_model(_MODEL, 6, 16)
+    for given, expected in (
+        ({}, None),
+        ({"paged": True}, (2, 16)),
+        ({"paged": True, "block_size": 4}, (5, 4)),
+        ({"allocator": pool}, (6, 16)),
+    ):
+        named = "".join(f", {name}={'pool' if value is pool else value}" for name, value in given.items())
+        line = f"cache_for(model, num_tokens=20{named})"
+        with probe.on_error(TypeError, slip="no-defaults", match="argument"):
+            came = probe.record(
+                line, lambda given=given: probe.subject(_MODEL, num_tokens=20, **given), shows_result=False
+            )
+        allocator = came.pool.allocator if isinstance(came, PagedKVCache) else None
+        sizes = allocator and (allocator.num_blocks, allocator.block_size)
+        words = [f"{size[0]} blocks of {size[1]}" if size else "a cache without blocks" for size in (expected, sizes)]
+        probe.equal(words[1], words[0], "other-defaults")
+
+
+def a_pool_of_another_model(probe: Probe) -> None:
+    """a pool of another model raises ValueError"""
+    for name, sizes, dtype in (
+        ("2 layers", (2, 6, 16, 1, 1), torch.float32),
+        ("2 KV heads", (1, 6, 16, 2, 1), torch.float32),
+        ("head_dim 2", (1, 6, 16, 1, 2), torch.float32),
+        ("float16", (1, 6, 16, 1, 1), torch.float16),
+    ):
+        pool = KVPool(*sizes, dtype=dtype)
+        slips = {None: "misfit-accepted", Exception: "misfit-in-other-words"}
+        probe.calls.clear()
+        probe.raises(ValueError, _call, probe, 20, False, 16, pool, f"a pool of {name}", slips=slips)
+        _nothing_taken(probe, pool.allocator)
+
+
 def _nothing_taken(probe: Probe, allocator: BlockAllocator) -> None:
     probe.cases += 1
     if allocator.num_used:
         probe.fail("0 blocks in use before the first token", f"{allocator.num_used} in use", "takes-blocks-early")
 
 
-def _call(probe: Probe, tokens: int, paged: bool, size: int, allocator: object) -> object:
+def _call(probe: Probe, tokens: int, paged: bool, size: int, allocator: object, told: str = "") -> object:
     what = None if allocator is None else "pool" if isinstance(allocator, KVPool) else "BlockAllocator(6, 8)"
-    line = f"cache_for(model, {tokens}, {paged}, {size}, {what})"
+    line = f"cache_for(model, {tokens}, {paged}, {size}, {told or what})"
     return probe.record(line, probe.subject, _MODEL, tokens, paged, size, allocator, shows_result=False)
 
 

@@ -11,6 +11,7 @@ from nanoserve.course.exercises.day17.stand_in import ScriptedModel
 from nanoserve.course.probe import Probe
 
 PROMPT, SCRIPT = [5, 6, 7], (11, 12, 13, 14, 15, 16)
+MOST = 12  # tokens that a stream is read for at once
 
 
 def argmax(logits: torch.Tensor) -> int:
@@ -63,14 +64,14 @@ class Run:
         return [self.probe.record("next(stream)", next, self.stream, None) for _ in range(times)]
 
     def rest(self) -> list[int]:
-        return self.probe.record("list(stream)", lambda: list(islice(self.stream, 12)))
+        return self.probe.record("list(stream)", lambda: list(islice(self.stream, MOST)))
 
     def close(self) -> None:
         try:
             self.probe.record("stream.close()", getattr(self.stream, "close", lambda: None), shows_result=False)
         except RuntimeError as error:
             with suppress(BaseException):  # to its end, or Python complains once more when it is dropped
-                list(islice(self.stream, 12))
+                list(islice(self.stream, MOST))
             self.probe.fail("a stream that ends", f"RuntimeError: {error}", "goes-on-when-closed")
 
     def must(self, holds: bool, expected: str, came: str, slip: str) -> None:

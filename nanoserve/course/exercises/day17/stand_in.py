@@ -16,6 +16,9 @@ class ScriptedModel:
         fail_at: the step, from 0, that raises, with its keys and values stored.
         error: what it raises.
 
+    Raises:
+        ValueError: a call whose ids are not (1, T).
+
     Attributes:
         steps: for each step so far, the ids that it was given and how many tokens the cache held before it.
     """
@@ -30,6 +33,8 @@ class ScriptedModel:
         self.steps: list[tuple[list[int], int]] = []
 
     def __call__(self, input_ids: torch.Tensor, cache: KVCache) -> torch.Tensor:
+        if input_ids.ndim != 2 or len(input_ids) != 1:
+            raise ValueError(f"ids must be (1, T), got {tuple(input_ids.shape)}")
         self.steps.append((input_ids[0].tolist(), cache.seq_len))
         stored = input_ids.float().view(1, 1, -1, 1)  # (1, num_kv_heads, T, head_dim): a token's key is its id
         cache.append(0, stored, stored)

@@ -2,7 +2,7 @@
 
 import torch
 
-from nanoserve.course.exercises.day17.run import PROMPT, SCRIPT, Run
+from nanoserve.course.exercises.day17.run import MOST, PROMPT, SCRIPT, Run
 from nanoserve.course.probe import Probe
 
 
@@ -16,7 +16,11 @@ def the_tokens_come(probe: Probe) -> None:
         "last-token-twice": [*expected, 14],
         "first-token-again": [11, 11, 12, 13],
     }
-    probe.equal(Run(probe).rest(), expected, "other-tokens", giveaways)
+    with probe.on_error(ValueError, slip="ids-without-a-batch", match="ids must be"):
+        came = Run(probe).rest()
+    if any(isinstance(token, torch.Tensor) for token in came):
+        probe.fail(f"{expected}, as whole numbers", f"{came}", "yields-tensors")
+    probe.equal(came, expected, "does-not-stop" if len(came) == MOST else "other-tokens", giveaways)
     run = Run(probe, num_new=0)
     probe.equal(run.rest(), [], "none-is-none")
     run.must(not run.model.steps, "no step of the model", f"{len(run.model.steps)}", "none-is-none")
@@ -40,13 +44,18 @@ def a_step_feeds_what_is_new(probe: Probe) -> None:
 
 def next_token_chooses(probe: Probe) -> None:
     """`next_token` chooses each token, whatever it chooses"""
-    choices = iter((21, 22, 0))
+    choices, shapes = iter((21, 22, 0)), []
 
     def choose(logits: torch.Tensor) -> int:
+        shapes.append(tuple(logits.shape))
         return next(choices)
 
-    came = Run(probe, num_new=3, next_token=choose).rest()
+    run = Run(probe, num_new=3, next_token=choose)
+    came = run.rest()
     probe.equal(came, [21, 22, 0], "zero-dropped", {"ignores-next-token": list(SCRIPT[:3])})
+    row = (run.model.config.vocab_size,)
+    odd = next((shape for shape in shapes if shape != row), row)
+    run.must(odd == row, f"logits of shape {row} for next_token", f"{odd}", "logits-not-a-row")
 
 
 def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
