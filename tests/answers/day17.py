@@ -49,6 +49,11 @@ def forgets_to_return(logits, temperature=1.0, top_k=None, top_p=None):
     reference_warp(logits, temperature, top_k, top_p)
 
 
+@wrong("17.1", "other-dtype")
+def gives_half_precision_back(logits, temperature=1.0, top_k=None, top_p=None):
+    return reference_warp(logits, temperature, top_k, top_p).half()
+
+
 @wrong("17.1", "temperature-multiplies")
 def multiplies(logits, temperature=1.0, top_k=None, top_p=None):
     return reference_warp(logits * temperature, 1.0, top_k, top_p)
@@ -243,6 +248,28 @@ def trusts_the_sums(logits, temperature=1.0, top_k=None, top_p=None):
     if top_p is not None and top_p < 1:
         ascending, order = scores.sort()
         out = ascending.softmax(dim=-1).cumsum(dim=-1) <= 1 - top_p
+        scores = scores.index_fill(0, order[out], -math.inf)
+    return scores
+
+
+@wrong("17.1", "keeps-two")
+def keeps_two_at_least(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = best(logits / temperature, top_k)
+    if top_p is not None and top_p < 1:
+        values, order = scores.sort()
+        out = values.softmax(dim=-1).cumsum(dim=-1) <= 1 - top_p
+        out[-2:] = False
+        scores = scores.index_fill(0, order[out], -math.inf)
+    return scores
+
+
+@wrong("17.1", "p-of-1")
+def trusts_the_sums_at_1(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = best(logits / temperature, top_k)
+    if top_p:
+        values, order = scores.sort(descending=True)
+        out = values.softmax(dim=-1).cumsum(dim=-1) > top_p
+        out = torch.cat([torch.tensor([False]), out[:-1]])
         scores = scores.index_fill(0, order[out], -math.inf)
     return scores
 
@@ -1139,7 +1166,7 @@ def in_descending_order(logits, temperature=1.0, top_k=None, top_p=None):
     ranked = scores.sort(descending=True)
     if top_k and top_k < len(scores):
         scores = torch.where(scores >= ranked.values[top_k - 1], scores, -torch.inf)
-    if top_p is not None:
+    if top_p is not None and top_p < 1:
         probabilities = scores.softmax(-1)
         ranked = probabilities.sort(descending=True)
         before = ranked.values.cumsum(-1) - ranked.values
@@ -1155,7 +1182,7 @@ def token_by_token(logits, temperature=1.0, top_k=None, top_p=None):
     if top_k:
         limit = sorted(scores)[-min(top_k, len(scores))]
         kept = {token for token in kept if scores[token] >= limit}
-    if top_p:
+    if top_p and top_p < 1:
         weights = {token: math.exp(scores[token] - max(scores)) for token in kept}
         total, reached, nucleus_ = sum(weights.values()), 0.0, set()
         for token in sorted(kept, key=weights.get, reverse=True):

@@ -22,6 +22,7 @@ TASKS = (
             keeping.top_k_can_be_off_or_large,
             keeping.top_p_keeps_the_nucleus,
             keeping.the_likeliest_always_stays,
+            keeping.top_p_of_1_is_off,
             keeping.top_p_counts_after_temperature,
             keeping.top_p_counts_after_top_k,
             keeping.all_three_agree_with_the_reference,

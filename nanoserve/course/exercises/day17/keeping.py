@@ -87,7 +87,18 @@ def top_p_keeps_the_nucleus(probe: Probe) -> None:
 def the_likeliest_always_stays(probe: Probe) -> None:
     """however small p is, the likeliest token stays"""
     for top_p in (0.3, 1e-9):
-        _compare(probe, _call(probe, _ROW, 1.0, None, top_p), _only(1), "nothing-left")
+        _compare(probe, _call(probe, _ROW, 1.0, None, top_p), _only(1), "nothing-left", {"keeps-two": _only(1, 3)})
+
+
+def top_p_of_1_is_off(probe: Probe) -> None:
+    """a p of 1 is off, whatever the sums round to"""
+    generator = torch.Generator().manual_seed(17)
+    for scale in (6, 60):
+        row = torch.randn(4000, generator=generator) * scale
+        line = f"warp(4000 logits, {row.min():.3g} to {row.max():.3g}, 1.0, None, 1.0)"
+        probe.calls.clear()
+        came = probe.record(line, probe.subject, row.clone(), 1.0, None, 1.0, shows_result=False)
+        _compare(probe, came, row, "p-of-1")
 
 
 def top_p_counts_after_temperature(probe: Probe) -> None:
@@ -132,6 +143,8 @@ def _compare(
     if not isinstance(came, torch.Tensor) or came.shape != expected.shape:
         what = f"a tensor of shape {tuple(came.shape)}" if isinstance(came, torch.Tensor) else show(came)
         probe.fail(f"a row of {len(expected)} logits, {_told(expected)}", what, "not-the-whole-row")
+    if came.dtype != expected.dtype:
+        probe.fail(f"a row of {expected.dtype}", f"one of {came.dtype}", "other-dtype")
     if _alike(came, expected):
         return
     for name, row in (giveaways or {}).items():
@@ -152,4 +165,6 @@ def _only(*kept: int) -> torch.Tensor:
 
 
 def _told(row: torch.Tensor) -> str:
+    if len(row) > 20:
+        return f"{len(row)} logits, {row.isinf().sum()} of them -inf"
     return f"[{', '.join(f'{value:.4g}' for value in row.tolist())}]"
