@@ -14,18 +14,18 @@ class KernelReference:
     """
 
     def __init__(self, module: str, name: str) -> None:
-        self.module, self.__name__ = module, name
+        self.__module__, self.__name__ = module, name
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise TypeError(f"{self.__name__} is a kernel: it is launched, not called")
 
     def load(self) -> object:
         """The jit function itself."""
-        return getattr(import_module(self.module), self.__name__)
+        return getattr(import_module(self.__module__), self.__name__)
 
     def source(self) -> str:
         """Its source with the decorator, read from the file: nothing is imported."""
-        package, *path = self.module.split(".")
+        package, *path = self.__module__.split(".")
         text = files(package).joinpath(*path[:-1], f"{path[-1]}.py").read_text(encoding="utf-8")
         [function] = [node for node in ast.parse(text).body if getattr(node, "name", None) == self.__name__]
         return "\n".join(text.splitlines()[function.decorator_list[0].lineno - 1 : function.end_lineno]) + "\n"
