@@ -311,12 +311,12 @@ for way, colour in {"kernel": "#0072b2", "sdpa": "#7f8895", "gather": "#d55e00"}
 for times, colour in {"three times": "#d55e00", "once": "#0072b2"}.items():
     moved = [(3 if times == "three times" else 1) * needed(context) for context in contexts]
     least = [1000 * bytes_moved / rate for bytes_moved in moved]
-    axes.plot(contexts, least, color=colour, ls=":", label=f"keys and values moved {times}, at a copy's speed")
+    axes.plot(contexts, least, color=colour, ls=":", label=f"keys and values {times}, at a copy's speed")
 axes.set_xscale("log", base=2)
 axes.set_yscale("log")
 axes.set(xlabel=f"tokens of each of {batch} sequences", ylabel="ms for one layer's attention")
 axes.spines[["top", "right"]].set_visible(False)
-axes.legend(frameon=False)
+figure.legend(frameon=False, loc="outside upper left", ncols=2, fontsize=9)
 plt.show()
 for way in measured or ():
     share = needed(contexts[-1]) / measured[way][-1] / rate
