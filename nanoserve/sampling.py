@@ -64,8 +64,10 @@ def sample(
     """Choose the next token.
 
     Args:
-        logits: (vocab_size,), any dtype and device: one row, `logits[0, -1]` of a model's, and no batch of them.
-        temperature: 0 takes the likeliest; above 0, logits are divided by it and a token is drawn.
+        logits: (vocab_size,), any dtype and device: one row, `logits[0, -1]` of a model's, and no batch of them; it is
+            left as it is.
+        temperature: 0, or too little to divide by, takes the likeliest; above, logits are divided by it and a token is
+            drawn.
         top_k: draw among the k likeliest; None or 0 is off, and a k above the vocabulary is the vocabulary.
         top_p: draw among the likeliest that together reach this probability; None or 1 is off.
         generator: of the CPU, where the draw is made, so that a seed means the same on every machine.

@@ -436,7 +436,7 @@ def stays_in_half_precision(logits, temperature=0.0, top_k=None, top_p=None, gen
 
 @wrong("17.2", "nonsense-accepted")
 def checks_nothing(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
-    if temperature == 0:
+    if 0 <= temperature < 1e-5:
         return int(logits.argmax())
     return draw(reference_warp(logits.float(), temperature, top_k, top_p), generator)
 
@@ -447,6 +447,35 @@ def asserts_the_ranges(logits, temperature=0.0, top_k=None, top_p=None, generato
     assert not top_k or top_k > 0
     assert top_p is None or 0 < top_p <= 1
     return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "greedy-unchecked")
+def checks_what_it_draws(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    if 0 <= temperature < 1e-5:
+        return int(logits.argmax())
+    return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "row-unchecked")
+def checks_the_settings_alone(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p)
+    return reference_sample(logits.flatten(), temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "changes-the-callers-row")
+def takes_the_largest_off(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    logits = logits.float()
+    logits -= logits.max()
+    return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "divides-by-too-little")
+def greedy_at_exactly_0(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature == 0:
+        return int(logits.argmax())
+    return draw(reference_warp(logits.float(), temperature, top_k, top_p), generator)
 
 
 # ---- 17.3: every way out
@@ -1212,7 +1241,7 @@ def with_masks(logits, temperature=1.0, top_k=0, top_p=1.0):
 @right("17.2")
 def the_gumbel_trick(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     """An argmax over the scores plus Gumbel noise is a draw by their softmax."""
-    check_sampling(temperature, top_k, top_p)
+    check_sampling(temperature, top_k, top_p, logits)
     if temperature < 1e-5:
         return logits.argmax().item()
     scores = reference_warp(logits.float(), temperature, top_k, top_p)
@@ -1225,6 +1254,8 @@ def the_inverse_of_the_sums(logits, temperature=0.0, top_k=None, top_p=None, gen
     """A point between 0 and 1, and the token whose share of the line it falls into."""
     if not (0 <= temperature < math.inf) or (top_k or 0) < 0 or not 0 < (1 if top_p is None else top_p) <= 1:
         raise ValueError("a setting is outside its range")
+    if logits.dim() != 1:
+        raise ValueError("one row, please")
     if temperature == 0:
         return int(torch.argmax(logits))
     sums = reference_warp(logits.double(), temperature, top_k, top_p).softmax(-1).cumsum(-1)
@@ -1234,7 +1265,7 @@ def the_inverse_of_the_sums(logits, temperature=0.0, top_k=None, top_p=None, gen
 @right("17.2")
 def the_exponential_race(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     """vLLM's way: each token's probability over an exponential waiting time, and the largest wins."""
-    check_sampling(temperature, top_k, top_p)
+    check_sampling(temperature, top_k, top_p, logits)
     if temperature < 1e-5 or top_k == 1:
         return int(logits.argmax())
     probabilities = reference_warp(logits.to(torch.float32), temperature, top_k, top_p).softmax(dim=-1)

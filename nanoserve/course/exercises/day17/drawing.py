@@ -33,6 +33,15 @@ def temperature_0_never_draws(probe: Probe) -> None:
         probe.equal(_call(probe, row, 0.0), 1, "nearly-greedy")
 
 
+def the_callers_row_stays(probe: Probe) -> None:
+    """the caller's logits stay as they are"""
+    for temperature in (0.0, 1.0):
+        row = _ROW.clone()
+        probe.calls.clear()
+        probe.record(f"sample(row, {temperature})", probe.subject, row, temperature, shows_result=False)
+        probe.equal(row.tolist(), _ROW.tolist(), "changes-the-callers-row", told=lambda row: _told(torch.tensor(row)))
+
+
 def above_0_a_token_is_drawn(probe: Probe) -> None:
     """above 0 a token is drawn"""
     draws = _draw(probe, 40, _ROW, 1.0)
@@ -54,6 +63,13 @@ def a_small_temperature_draws_too(probe: Probe) -> None:
     """a small temperature above 0 draws too"""
     giveaways = {"greedy-when-small": torch.tensor([0.0, 1.0, 0.0])}
     _follow(probe, 1e-3, _LIKELY, "other-frequencies", giveaways, _LIKELY.log() * 1e-3)
+
+
+def too_little_to_divide_by(probe: Probe) -> None:
+    """a temperature that is too little to divide by takes the likeliest"""
+    with probe.on_error(RuntimeError, slip="divides-by-too-little"):
+        came = _call(probe, torch.tensor([1.0, 2.5, 7.0, 3.0]), 1e-40)
+    probe.equal(came, 2, "divides-by-too-little")
 
 
 def only_what_is_kept_is_drawn(probe: Probe) -> None:
@@ -101,12 +117,22 @@ def nonsense_is_refused(probe: Probe) -> None:
     for settings in ((-1.0,), (math.nan,), (1.0, -3), (1.0, None, 0.0), (1.0, None, 1.5)):
         slips = {None: "nonsense-accepted", Exception: "nonsense-in-other-words"}
         probe.raises(ValueError, _call, probe, _ROW, *settings, slips=slips)
+    for settings in ((0.0, None, 5.0), (0.0, -3)):
+        slips = {None: "greedy-unchecked", Exception: "nonsense-in-other-words"}
+        probe.raises(ValueError, _call, probe, _ROW, *settings, slips=slips)
+
+
+def a_batch_is_refused(probe: Probe) -> None:
+    """logits that are not one row raise ValueError"""
+    for temperature in (0.0, 1.0):
+        slips = dict.fromkeys((None, Exception), "row-unchecked")
+        probe.raises(ValueError, _call, probe, _ROW[None], temperature, slips=slips)
 
 
 def _call(probe: Probe, row: torch.Tensor, *settings: object) -> object:
     line = f"sample({', '.join([_told(row), *map(str, settings)])})"
     probe.calls.clear()
-    return probe.record(line, probe.subject, row, *settings)
+    return probe.record(line, probe.subject, row.clone(), *settings)
 
 
 def _draw(probe: Probe, times: int, row: torch.Tensor, *settings: object, seed: int = 3) -> list[int]:
@@ -117,7 +143,7 @@ def _draw(probe: Probe, times: int, row: torch.Tensor, *settings: object, seed: 
     probe.calls.clear()
     probe.calls.append(f"{times} times {line}")
     try:
-        return [int(probe.subject(row, *settings, generator)) for _ in range(times)]
+        return [int(probe.subject(row.clone(), *settings, generator)) for _ in range(times)]
     except RuntimeError as error:
         probe.fail("a token id", first_line(error), "no-probabilities")
 
@@ -146,6 +172,8 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _told(row: torch.Tensor) -> str:
+    if row.ndim > 1:
+        return f"logits of shape {tuple(row.shape)}"
     values: Sequence[float] = row.tolist()
     if len(set(values)) == 1 and len(values) > 8:
         return f"{len(values)} equal logits"
