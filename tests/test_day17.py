@@ -5,14 +5,18 @@ from itertools import islice
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from nanoserve import BlockAllocator, BlockTable, KVPool, PagedKVCache
+from nanoserve.course.checking import examine
 from nanoserve.course.exercises.day17.planted import suspect_decode
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
 from nanoserve.course.exercises.day17.without_finally import without_finally
+from nanoserve.course.tasks import find
 from nanoserve.course.view.moments import Moments
 from nanoserve.course.view.watch import watch
 from nanoserve.generation import decode
+from nanoserve.sampling import warp
 
 PROMPT, SCRIPT = [1, 2, 3], [4, 5, 6, 7]
 
@@ -105,3 +109,28 @@ def test_an_except_beside_the_finally_stays():
 @pytest.mark.parametrize(("tokens", "leaked"), [(1, 2), (2, 0), (3, 0), (4, 0)])
 def test_the_planted_stream_leaks_on_one_way_out_alone(tokens, leaked):
     assert run(suspect_decode, tokens) == (SCRIPT[:tokens], leaked)
+
+
+def test_the_planted_stream_leaks_when_its_first_step_fails():
+    model = ScriptedModel(SCRIPT, fail_at=0)
+    pool = KVPool.for_model(model, 8, 2)
+    stream = suspect_decode(model, PagedKVCache(pool), PROMPT, 4, frozenset(), lambda logits: 0)
+    with pytest.raises(RuntimeError, match="planted"):
+        next(stream)
+    assert pool.allocator.num_used == 2
+
+
+@pytest.mark.parametrize("ids", [[1, 2], [[1], [2]]])
+def test_the_scripted_model_takes_one_sequence_and_stores_nothing_else(ids):
+    model = ScriptedModel(SCRIPT)
+    cache = PagedKVCache(KVPool.for_model(model, 8, 2))
+    with pytest.raises(ValueError, match=re.escape("ids must be (1, T)")):
+        model(torch.tensor(ids), cache)
+    assert (model.steps, cache.seq_len) == ([], 0)
+
+
+def test_double_precision_is_told_its_dtype_even_where_top_p_alone_brings_it():
+    def in_double(logits, temperature=1.0, top_k=None, top_p=None):
+        return warp(logits.double() if top_p else logits, temperature, top_k, top_p)
+
+    assert examine(find("17.1"), in_double).slip_id == "other-dtype"

@@ -71,7 +71,8 @@ in_the_rest = None  # "zeros", "noise", …
 # %% [markdown]
 # ## Build
 #
-# Four functions, each of which goes on with those before it, yours or the reference's.
+# Four functions. `sample` calls your `warp`; the other two stand alone, and *See* puts all four together. Where one of
+# yours does not pass yet, the notebook goes on with the reference's.
 #
 # {task 17.1}
 #
@@ -249,7 +250,9 @@ def serve_who_leave(decode):
 serve_who_leave(leaky)
 
 # %% [markdown]
-# Step through it: each client leaves its blocks behind, until there are none. Nobody reads these streams any more,
+# Step through it: each client leaves its blocks behind, until there are none. (Of the four tokens that each has read,
+# three are stored: the newest goes in with the next step, which nobody asks for. The last event is E's refusal; E holds
+# no block, so the panel shows A's table.) Nobody reads these streams any more,
 # they are closed, and yet every block is taken, for good: a block is a number in a set, and no garbage collector
 # knows what it stands for. The same clients with your `decode`:
 
@@ -374,7 +377,7 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This stream has its `finally`, its text is right, and it leaks all the same, on one way out. Four clients come, and
+# This stream has its `finally`, its text is right, and it leaks all the same. Four clients come, and
 # leave: A reads all of its six tokens, B three, C one, D two. Who is still in the pool? What did that one do that
 # the others did not?
 
@@ -408,6 +411,8 @@ print("no suspicion yet" if who_stays is None else f"you suspect {who_stays}, an
 # finally:
 #     cache.free()
 # ```
+#
+# An error in that first step would leak by the same gap.
 #
 # A resource belongs under the `try` from its first block on. Real engines meet the same gap where prefill and decode
 # are different code: in vLLM a request that was cancelled *during its last step* counted as finished, not as

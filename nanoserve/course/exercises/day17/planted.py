@@ -16,7 +16,7 @@ def suspect_decode(
     eos: frozenset[int],
     next_token: Callable[[torch.Tensor], int],
 ) -> Iterator[int]:
-    """A stream with a `finally`, and with one way out that leaks."""
+    """A stream with a `finally`, and with a gap before it."""
     if num_new == 0:
         return
     token = next_token(model(torch.tensor([prompt], device=model.device), cache)[0, -1])
