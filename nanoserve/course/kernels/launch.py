@@ -207,8 +207,11 @@ def _bind(kernel: Any, args: tuple, constants: Mapping[str, Any]) -> dict[str, A
 
 def _call(package: Package, grid: tuple[int, ...], bound: Mapping[str, Any]) -> str:
     """The launch as a line of Python, the tensors by their names and constants, which are upper case, with theirs."""
-    words = [
-        shown(name) if isinstance(value, torch.Tensor) else f"{name}={value}" if name.isupper() else repr(value)
-        for name, value in bound.items()
-    ]
+    words = []
+    for name, value in bound.items():
+        if isinstance(value, torch.Tensor):
+            words.append(shown(name))
+        else:
+            word = f"{value:.4g}" if isinstance(value, float) else repr(value)
+            words.append(f"{name}={word}" if name.isupper() else word)
     return f"{package.kernel}[{tuple(grid)}]({', '.join(words)})"
