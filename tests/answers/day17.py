@@ -478,6 +478,16 @@ def greedy_at_exactly_0(logits, temperature=0.0, top_k=None, top_p=None, generat
     return draw(reference_warp(logits.float(), temperature, top_k, top_p), generator)
 
 
+@wrong("17.2", "not-by-name")
+def has_no_default_temperature(logits, temperature, top_k=None, top_p=None, generator=None):
+    return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "not-greedy-by-default")
+def draws_by_default(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    return reference_sample(logits, temperature, top_k, top_p, generator)
+
+
 # ---- 17.3: every way out
 def step_of(model, cache, ids, next_token):
     return next_token(model(torch.tensor([ids]), cache)[0, -1])

@@ -48,6 +48,7 @@ TASKS = (
             drawing.too_little_to_divide_by,
             drawing.nonsense_is_refused,
             drawing.a_batch_is_refused,
+            drawing.arguments_by_name,
         ),
         slips=SLIPS,
     ),

@@ -122,6 +122,21 @@ def nonsense_is_refused(probe: Probe) -> None:
         probe.raises(ValueError, _call, probe, _ROW, *settings, slips=slips)
 
 
+def arguments_by_name(probe: Probe) -> None:
+    """arguments go by their names, and without settings the likeliest comes"""
+    row = torch.zeros(50_000)  # so long that chance does not find the likeliest
+    row[1] = 1
+    for line, settings in (
+        ("sample(row)", {}),
+        ("sample(row, temperature=1.0, top_k=1, top_p=0.9)", {"temperature": 1.0, "top_k": 1, "top_p": 0.9}),
+        ("sample(row, temperature=0.0, generator=None)", {"temperature": 0.0, "generator": None}),
+    ):
+        probe.calls.clear()
+        with probe.on_error(TypeError, slip="not-by-name", match="argument"):
+            came = probe.record(line, lambda settings=settings: probe.subject(row.clone(), **settings))
+        probe.equal(came, 1, "not-greedy-by-default")
+
+
 def a_batch_is_refused(probe: Probe) -> None:
     """logits that are not one row raise ValueError"""
     for temperature in (0.0, 1.0):
