@@ -260,7 +260,7 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "wrong-group", (STORE, STORE.replace("mask=wanted", "mask=wanted & (member < 2)[:, None]"))),
     changed("20.4", "first-tile-only", ("tokens = start + tl.arange(0, TILE)", "tokens = tl.arange(0, TILE)")),
-    changed("20.4", "last-tile-only", (f"{BEGIN}    {LOOP}", f"    {LOOP}\n" + indent(BEGIN, "    ").rstrip())),
+    changed("20.4", "last-tile-only", (LOOP, f"{LOOP}\n" + indent(BEGIN, "    ").rstrip())),
     changed("20.4", "step-of-a-block", ("tl.range(first, end, TILE)", "tl.range(first, end, block_size)")),
     changed("20.4", "step-of-one", ("tl.range(first, end, TILE)", "tl.range(first, end)")),
     changed(
