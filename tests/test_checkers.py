@@ -1,6 +1,7 @@
 """The checkers against the answers that people write."""
 
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,11 @@ WRONG = [answer for day in DAYS for answer in day.WRONG]
 RIGHT = [answer for day in DAYS for answer in day.RIGHT]
 
 
+def patient(task):
+    """The task with more time: what a check says does not hang on how busy the machine is."""
+    return replace(task, seconds=60)
+
+
 def _slips_of(day):
     tasks = [task for task in all_tasks().values() if task.id.startswith(f"{day}.")]
     return {name: slip for task in tasks for name, slip in task.slips.items()}
@@ -31,7 +37,7 @@ def _slips_of(day):
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.task}-{wrong.answer.__name__}")
 def test_a_wrong_answer_is_told_its_own_slip(wrong):
-    verdict = examine(find(wrong.task), wrong.answer)
+    verdict = examine(patient(find(wrong.task)), wrong.answer)
     assert (verdict.status, verdict.slip_id) == ("not yet", wrong.slip), verdict.text()
     assert verdict.calls
     assert verdict.expected
@@ -40,7 +46,7 @@ def test_a_wrong_answer_is_told_its_own_slip(wrong):
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda right: f"{right.task}-{right.answer.__name__}")
 def test_a_right_answer_of_another_style_passes(right):
-    verdict = examine(find(right.task), right.answer)
+    verdict = examine(patient(find(right.task)), right.answer)
     assert verdict.passed, verdict.text()
 
 
@@ -67,5 +73,5 @@ def test_no_two_slips_give_the_same_hint(day):
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 def test_the_reference_passes_as_a_whole_and_as_far_as_the_task(task):
-    assert examine(task, task.reference).passed
-    assert examine(task, task.stand_in()).passed
+    assert examine(patient(task), task.reference).passed
+    assert examine(patient(task), task.stand_in()).passed
