@@ -48,10 +48,13 @@ def compile_all() -> Iterator[tuple[str, tuple[int, int], str, tuple[int, int], 
 def main() -> None:
     """Print the table."""
     print(f"Triton {triton.__version__}, 4 warps, 3 stages\n")
-    print(f"{'kernel':14}{'GPU':12}{'type':6}{'group':>6}{'dim':>5}{'registers':>11}{'shared':>9}{'spilled':>9}")
+    print(
+        f"{'kernel':14}{'GPU':12}{'type':6}{'group':>6}{'dim':>5}{'registers':>11}{'shared':>9}{'spilled':>9}{'products':>11}"
+    )
     for kernel, capability, dtype, (group, dim), compiled in compile_all():
         place = f"{kernel:14}{GPUS[capability]:12}{dtype:6}{group:6}{dim:5}"
-        print(f"{place}{compiled.registers:11}{compiled.shared:9,}{compiled.spilled:9}", flush=True)
+        products = "tensor" if "mma." in compiled.ptx else "fp32"  # tensor cores would round fp32 to tf32
+        print(f"{place}{compiled.registers:11}{compiled.shared:9,}{compiled.spilled:9}{products:>11}", flush=True)
 
 
 if __name__ == "__main__":

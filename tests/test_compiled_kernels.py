@@ -24,8 +24,8 @@ def table(tmp_path_factory):
     print(done.stdout)
     rows = [line.replace("H100, H200", "H100").split() for line in done.stdout.splitlines()[3:]]
     return [
-        (kernel, gpu, dtype, int(spilled), int(shared.replace(",", "")))
-        for kernel, gpu, dtype, *_, shared, spilled in rows
+        (kernel, gpu, dtype, int(spilled), int(shared.replace(",", "")), products)
+        for kernel, gpu, dtype, *_, shared, spilled, products in rows
     ]
 
 
@@ -44,3 +44,9 @@ def test_no_kernel_spills(table):
 
 def test_every_kernel_fits_the_shared_memory_of_a_t4(table):
     assert max(row[4] for row in table) <= SHARED_OF_A_T4
+
+
+def test_fp32_is_never_rounded_to_tf32_and_halves_use_the_tensor_cores_where_there_are_some(table):
+    for kernel, gpu, dtype, *_, products in table:
+        dots = kernel == "paged_decode" and dtype != "fp32" and gpu != "T4"
+        assert products == ("tensor" if dots else "fp32"), (kernel, gpu, dtype)

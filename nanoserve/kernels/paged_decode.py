@@ -62,7 +62,8 @@ def fold(s, v, largest, total, mixed, DOT: tl.constexpr):
     if DOT:
         product = tl.dot(weights.to(v.dtype), v)
     else:
-        product = tl.sum(weights[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)
+        # In the other order the compiler would make a dot of it, and round fp32 to tf32.
+        product = tl.sum(v.to(tl.float32)[None, :, :] * weights[:, :, None], axis=1)
     return new_largest, total * shrink + tl.sum(weights, axis=1), mixed * shrink[:, None] + product
 
 

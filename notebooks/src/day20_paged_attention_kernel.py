@@ -171,7 +171,7 @@ for s, v in [([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]]), ([[5.0, 2.0]], [[2.0, 0.0
 #
 # <details><summary><b>Hint</b></summary>
 #
-# Without DOT: `weights[:, :, None] * v[None, :, :]`, summed over `axis=1`, with `v` in fp32. With DOT:
+# Without DOT: `v[None, :, :] * weights[:, :, None]`, summed over `axis=1`, with `v` in fp32. With DOT:
 # `tl.dot(weights.to(v.dtype), v)`, since both sides of a dot have one type; its sum is kept in fp32.
 #
 # </details>

@@ -119,7 +119,7 @@ WRONG_SCORES = [
 ]
 
 RETURNED = "return new_largest, total * shrink + tl.sum(weights, axis=1), mixed * shrink[:, None] + product"
-PRODUCT = "tl.sum(weights[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)"
+PRODUCT = "tl.sum(v.to(tl.float32)[None, :, :] * weights[:, :, None], axis=1)"
 NEW = "tl.maximum(largest, tl.max(s, axis=1))"
 SHRINK = "shrink = tl.exp(largest - new_largest)"
 WEIGHTS = "weights = tl.exp(s - new_largest[:, None])"
