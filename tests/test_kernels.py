@@ -121,6 +121,16 @@ def test_int32_tables_and_lengths_and_another_scale_are_taken():
     )
 
 
+def test_lengths_and_tables_are_read_by_their_strides():
+    q, k, v, tables, lengths = poisoned(4, 2, 16, 4, [7, 5, 7])
+    apart = torch.stack([lengths, lengths + 99], dim=1)[:, 0]
+    sideways = tables.t().contiguous().t()
+    same = torch.tensor(5).expand(3)  # one number in memory for all three
+    for some_tables, some_lengths in ((tables, apart), (sideways, lengths), (tables, same)):
+        came = paged_attention(q, k, v, some_tables, some_lengths)
+        torch.testing.assert_close(came.double(), exact(q, k, v, tables, some_lengths), rtol=1e-5, atol=1e-5)
+
+
 def test_nothing_is_written_behind_the_output(monkeypatch):
     guarded = []
 
@@ -177,7 +187,7 @@ def _changed(**changes):
     ("changes", "message"),
     [
         ({"q": lambda q: q[0]}, "q must be"),
-        ({"q": lambda q: q[:, :5]}, "2 KV heads cannot share 5 query heads"),
+        ({"q": lambda q: q[:, :5]}, "5 query heads of 64 cannot share 2 KV heads"),
         ({"q": lambda q: q[:, :, :32]}, "q must be"),
         ({"v_pool": lambda v: v[:1]}, "q must be"),
         ({"q": lambda q: q.half()}, "must share"),
@@ -186,6 +196,11 @@ def _changed(**changes):
         ({"block_tables": lambda tables: tables[0]}, "for a batch of 2"),
         ({"block_tables": lambda tables: tables.float()}, "int32 or int64"),
         ({"v_pool": lambda v: v.transpose(0, 1).contiguous().transpose(0, 1)}, "same strides"),
+        ({"q": lambda q: q[:, :0]}, "0 query heads"),
+        ({"seq_lens": lambda lengths: lengths + 100}, "sequence 0 has 120 tokens, and its row .* has room for 48"),
+        ({"seq_lens": lambda lengths: -lengths}, "sequence 0 has -20 tokens"),
+        ({"block_tables": lambda tables: -tables - 1}, "sequence 0 has block -"),
+        ({"block_tables": lambda tables: tables + 1000}, "of a pool of 5 blocks"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(changes, message):

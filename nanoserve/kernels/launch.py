@@ -37,7 +37,8 @@ def paged_attention(
         (batch, num_heads, head_dim), in q's dtype. Sums are kept in fp32.
 
     Raises:
-        ValueError: shapes, dtypes or devices that do not fit one another, or that this device cannot run.
+        ValueError: shapes, dtypes or devices that do not fit one another, or that this device cannot run; in the
+            interpreter also lengths and block ids that are not there. On a GPU these are trusted.
     """
     _require_fit(q, k_pool, v_pool, block_tables, seq_lens)
     _require_device(q)
@@ -46,6 +47,7 @@ def paged_attention(
     group = num_heads // num_kv_heads
     if q.stride(2) != 1:
         q = q.contiguous()
+    block_tables, seq_lens = block_tables.contiguous(), seq_lens.contiguous()
     scale = dim**-0.5 if scale is None else scale
     dot = q.dtype != torch.float32 and not INTERPRETED and _capability(q.device) >= (8, 0)
     shape = tile_shape(group, dim, dot, longest=block_tables.shape[1] * block_size if INTERPRETED else None)
@@ -124,8 +126,11 @@ def _require_fit(
             f"q must be (batch, num_heads, head_dim), and both pools (num_blocks, block_size, num_kv_heads, head_dim), "
             f"got {tuple(q.shape)}, {tuple(k_pool.shape)} and {tuple(v_pool.shape)}"
         )
-    if k_pool.shape[2] == 0 or q.shape[1] % k_pool.shape[2]:
-        raise ValueError(f"{k_pool.shape[2]} KV heads cannot share {q.shape[1]} query heads evenly")
+    if 0 in (*k_pool.shape[1:], q.shape[1]) or q.shape[1] % k_pool.shape[2]:
+        raise ValueError(
+            f"{q.shape[1]} query heads of {q.shape[2]} cannot share {k_pool.shape[2]} KV heads evenly, "
+            f"in blocks of {k_pool.shape[1]}"
+        )
     if block_tables.ndim != 2 or (len(block_tables),) != seq_lens.shape or len(q) != len(block_tables):
         raise ValueError(
             f"for a batch of {len(q)}, block_tables must be ({len(q)}, blocks) and seq_lens ({len(q)},), "
@@ -141,10 +146,22 @@ def _require_fit(
         )
     if len({tensor.device for tensor in (q, k_pool, v_pool, block_tables, seq_lens)}) > 1:
         raise ValueError("q, the pools, block_tables and seq_lens must lie on one device")
-    if k_pool.stride() != v_pool.stride() or k_pool.stride(3) != 1 or (len(q) and block_tables.stride(1) != 1):
-        raise ValueError(
-            "k_pool and v_pool must have the same strides, and head_dim and the tables' rows be contiguous"
-        )
+    if k_pool.stride() != v_pool.stride() or k_pool.stride(3) != 1:
+        raise ValueError("k_pool and v_pool must have the same strides, with head_dim innermost")
+    if INTERPRETED:
+        _require_places(k_pool, block_tables, seq_lens)
+
+
+def _require_places(k_pool: torch.Tensor, block_tables: torch.Tensor, seq_lens: torch.Tensor) -> None:
+    """What only the interpreter can afford to look at: on a GPU these numbers would have to come to the host."""
+    num_blocks, block_size = k_pool.shape[:2]
+    room = block_tables.shape[1] * block_size
+    for row, length in enumerate(seq_lens.tolist()):
+        if not 0 <= length <= room:
+            raise ValueError(f"sequence {row} has {length} tokens, and its row of block_tables has room for {room}")
+        for block_id in block_tables[row, : -(-length // block_size)].tolist():
+            if not 0 <= block_id < num_blocks:
+                raise ValueError(f"sequence {row} has block {block_id} in its table, of a pool of {num_blocks} blocks")
 
 
 def _require_device(q: torch.Tensor) -> None:
