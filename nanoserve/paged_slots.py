@@ -1,0 +1,108 @@
+"""Day 22: the slots of a batch over one pool: a block table for each, and a scratch block for those that are idle."""
+
+import torch
+
+from nanoserve.cache import write_by_slot
+from nanoserve.pool import KVPool
+from nanoserve.slots import Slots
+
+
+class PagedSlotKVCache(Slots):
+    """Slots whose sequences take blocks from one pool as they grow.
+
+    Idle slots take part in every decode step. Their keys and values go to the scratch block, which no sequence ever
+    gets; so do the entries of a block table behind a sequence's last block.
+
+    Args:
+        pool: the memory; one of its blocks becomes the scratch block, until `free`. Others may share the rest.
+        num_slots: sequences that decode together, at most.
+        kernel: read the blocks in place, through the Triton kernel; by default where there is CUDA. Otherwise the
+            sequences are copied together, which any device can do.
+
+    Attributes:
+        scratch: id of the scratch block.
+        block_tables: (num_slots, num_blocks) on the pool's device, the mirror of `tables`.
+    """
+
+    def __init__(self, pool: KVPool, num_slots: int, kernel: bool | None = None) -> None:
+        allocator = pool.allocator
+        super().__init__(num_slots, allocator, (allocator.num_blocks - 1) * allocator.block_size, pool.k.device)
+        self.pool = pool
+        self.kernel = pool.k.is_cuda if kernel is None else kernel
+        self.scratch = allocator.allocate()
+        self._wipe([self.scratch])
+        self.block_tables = torch.full((num_slots, allocator.num_blocks), self.scratch, device=self.device)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and values, filled or not."""
+        return self.pool.k.nbytes + self.pool.v.nbytes
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """As `Slots.attend`, with the kernel where it is asked for."""
+        if not self.kernel:
+            return super().attend(layer, q, k, v)
+        from nanoserve.kernels import paged_attention  # needs Triton, which not every machine has
+
+        self._write(layer, k, v)
+        pool = self.pool
+        out = paged_attention(q.squeeze(2), pool.k[layer], pool.v[layer], self._step_tables, self._step_lengths)
+        return out.unsqueeze(2)
+
+    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store each slot's new token, and return a copy of all slots' blocks, padded to the longest with scratch."""
+        self._write(layer, k, v)
+        return self._gather(self.pool.k[layer]), self._gather(self.pool.v[layer])
+
+    def release(self, slot: int) -> None:
+        """Give a sequence's blocks back; its slot is idle and points to the scratch block."""
+        super().release(slot)
+        self.block_tables[slot] = self.scratch
+
+    def free(self) -> None:
+        """Give everything back, the scratch block too: these slots are used no more. Again, it does nothing."""
+        super().free()
+        if self.scratch is not None:
+            self.allocator.free(self.scratch)
+            self.scratch = None
+
+    def _write(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
+        # (num_slots, num_kv_heads, 1, head_dim), and `write_by_slot` wants (1, num_kv_heads, tokens, head_dim)
+        write_by_slot(self.pool.k[layer], self._places, k.transpose(0, 2))
+        write_by_slot(self.pool.v[layer], self._places, v.transpose(0, 2))
+
+    def _gather(self, memory: torch.Tensor) -> torch.Tensor:
+        """Copy the slots' blocks of one layer together: (num_slots, num_kv_heads, blocks * block_size, head_dim)."""
+        pages = memory.view(len(memory), -1).index_select(0, self._step_tables.flatten())  # whole blocks
+        return pages.view(self.num_slots, -1, *memory.shape[2:]).transpose(1, 2)
+
+    def _grow(self, slot: int, num_tokens: int) -> None:
+        table = self.tables[slot]
+        held = len(table.block_ids)
+        super()._grow(slot, num_tokens)
+        new = table.block_ids[held:]
+        if new:
+            self._wipe(new)
+            self.block_tables[slot, held : held + len(new)] = torch.tensor(new, device=self.device)
+
+    def _wipe(self, block_ids: list[int]) -> None:
+        """Zero new blocks: a masked value is still multiplied, by 0, and 0 times a stale NaN is NaN."""
+        index = torch.tensor(block_ids, device=self.device)
+        for memory in (self.pool.k, self.pool.v):
+            memory.index_fill_(1, index, 0)
+
+    def _store(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        table = self.tables[slot]
+        places = torch.tensor([table.slot(p) for p in range(table.num_tokens)], device=self.device)
+        for layer, (k, v) in enumerate(layers):
+            write_by_slot(self.pool.k[layer], places, k)
+            write_by_slot(self.pool.v[layer], places, v)
+
+    def _begin_step(self, lengths: torch.Tensor) -> None:
+        size = self.allocator.block_size
+        blocks = self.block_tables.gather(1, (lengths // size).unsqueeze(1)).squeeze(1)
+        self._places = blocks * size + lengths % size  # an idle slot's is in the scratch block
+        self._step_tables = self.block_tables[:, : self._blocks_for(self.seq_len + 1)]
+        self._step_lengths = lengths + 1
+        column = torch.arange(self._step_tables.shape[1] * size, device=self.device)
+        self._mask = (column < self._step_lengths.unsqueeze(1))[:, None, None]  # (num_slots, 1, 1, columns)
