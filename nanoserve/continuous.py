@@ -42,7 +42,9 @@ def run_continuous(
     """
     counts = max_new_tokens if isinstance(max_new_tokens, Sequence) else [max_new_tokens] * len(prompts)
     if len(counts) != len(prompts):
-        raise ValueError(f"max_new_tokens must be one number or one for each of the {len(prompts)} prompts, got {counts}")
+        raise ValueError(
+            f"max_new_tokens must be one number or one for each of the {len(prompts)} prompts, got {counts}"
+        )
     settings = temperature, top_k, top_p, seed, eos_token_id
     asked = list(zip(prompts, counts, strict=True))
     if slots is None:

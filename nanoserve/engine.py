@@ -22,8 +22,8 @@ class EngineStats:
 
     Attributes:
         steps, tokens: decode steps so far, and new tokens that came out.
-        preemptions, recomputed_tokens: how often a request lost its blocks, and how many tokens had to be computed again
-            for it; these are no new tokens.
+        preemptions, recomputed_tokens: how often a request lost its blocks, and how many tokens were computed again
+            when it came back; these are no new tokens.
         waiting, running: requests in either state.
         blocks_free, blocks_used, blocks_peak: of the allocator, the scratch block and others' included.
         used_tokens, allocated_tokens, reserved_tokens: tokens held, room in the blocks that hold them, and room in all.
@@ -46,8 +46,8 @@ class EngineStats:
 class Engine:
     """Runs requests together: in each step everyone who runs gets a token, who is done leaves, and who fits comes in.
 
-    A step that raises has not happened: who was to come in waits, and who runs keeps slot and tokens, so that `step` may
-    be called again. `abort` takes out a request that makes it raise every time.
+    When the model raises, in a prefill or a decode step, that has not happened: who was to come in waits, who runs keeps
+    slot and tokens, and `step` may be called again. `abort` takes out a request that makes the model raise each time.
 
     Args:
         model: the model.
