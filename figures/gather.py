@@ -1,8 +1,7 @@
 """The gather: a text's scattered blocks, copied into one tensor so that attention can read them, at every step."""
 
 from nanoserve import BlockAllocator, BlockTable
-from nanoserve.course.view.reservations import document
-from nanoserve.course.view.shapes import badge, group, number, rect, text
+from nanoserve.course.view.shapes import badge, document, group, number, rect, text
 from nanoserve.course.view.text import show_token
 from nanoserve.course.view.theme import hue_of
 
@@ -71,16 +70,19 @@ def _block(block_id: int, label: str, tokens: list[str]) -> str:
 
 
 def _arrow(block_id: int, entry: int, num_tokens: int) -> str:
-    """From under a block to above its part of the tensor."""
+    """From under a block to the middle of a bracket over its part of the tensor."""
     x, y = _x(block_id) + _BLOCK / 2, _POOL_Y + 40 + BLOCK_SIZE * (_SLOT + 3) + 4
-    last = min((entry + 1) * BLOCK_SIZE, num_tokens)
-    to_x, to_y = _LEFT + (entry * BLOCK_SIZE + last) * (_CELL + 4) / 2, _TENSOR_Y - 4
+    first, last = entry * BLOCK_SIZE, min((entry + 1) * BLOCK_SIZE, num_tokens)
+    left, right = _LEFT + first * (_CELL + 4) + 1, _LEFT + last * (_CELL + 4) - 5
+    to_x, to_y = (left + right) / 2, _TENSOR_Y - 11
     middle = (y + to_y) / 2
     points = [(x, y), (x, middle), (to_x, middle), (to_x, to_y - 8)]
     (start, *bend) = [f"{number(px)} {number(py)}" for px, py in points]
     head = f"M{number(to_x)} {number(to_y)}l-4.5 -9h9Z"
-    line = f'<path class="here" d="M{start}C{" ".join(bend)}"/><path class="ink" d="{head}"/>'
-    label = text(to_x + 10, to_y - 8, f"entry {entry}", 11.5, "mute", room=70)
+    bracket = f"M{number(left)} {_TENSOR_Y - 4}v-6H{number(right)}v6"
+    line = f'<path class="here" d="M{start}C{" ".join(bend)}{bracket}"/><path class="ink" d="{head}"/>'
+    aside, anchor = (10, "start") if x < to_x else (-10, "end")  # where the arrow does not come from
+    label = text(to_x + aside, to_y - 8, f"entry {entry}", 11.5, "mute", room=70, anchor=anchor)
     return group("arrow", [line, label], f"entry {entry} of the table: block {block_id}")
 
 

@@ -1,8 +1,8 @@
 """The same six requests in the same memory, twice: each in a reservation, and each in as many blocks as it fills."""
 
 from nanoserve import BlockAllocator
-from nanoserve.course.view.reservations import bars, document
-from nanoserve.course.view.shapes import group, rect, text
+from nanoserve.course.view.reservations import bars
+from nanoserve.course.view.shapes import document, group, rect, text
 from nanoserve.course.view.theme import hue_of
 
 LENGTHS = (70, 33, 121, 20, 58, 96)  # tokens of A to F

@@ -75,7 +75,8 @@ def blockwise_attention(
     scale = q.shape[2] ** -0.5 if scale is None else scale
     out = torch.zeros_like(q)
     for row, (table, num_tokens) in enumerate(zip(block_tables.tolist(), seq_lens.tolist(), strict=True)):
-        largest, total, mixed = q.new_full((q.shape[1],), -1e30), q.new_zeros(q.shape[1]), torch.zeros_like(q[row])
+        largest, total = torch.full((q.shape[1],), -1e30, device=q.device), torch.zeros(q.shape[1], device=q.device)
+        mixed = torch.zeros(q.shape[1:], device=q.device)
         for start in range(0, num_tokens, block_size):
             block_id, held = table[start // block_size], min(block_size, num_tokens - start)
             keys, values = (

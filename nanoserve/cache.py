@@ -1,5 +1,7 @@
 """Days 13 and 16: one sequence's keys and values, in one growing tensor or in the blocks of a pool."""
 
+from importlib.util import find_spec
+
 import torch
 import torch.nn.functional as F
 
@@ -141,7 +143,14 @@ def gather_by_table(memory: torch.Tensor, block_ids: torch.Tensor, num_tokens: i
 
 
 class PagedKVCache(KVCache):
-    """One sequence's view of a pool that several may share: writes by slot, reads through its block table."""
+    """One sequence's view of a pool that several may share: writes by slot, reads through its block table.
+
+    Attributes:
+        kernel: whether a decode step reads the blocks where they lie, with the Triton kernel, or a copy of them. None
+            for the kernel on a GPU and the copy elsewhere; True runs it on a CPU too, in Triton's interpreter.
+    """
+
+    kernel: bool | None = None
 
     def __init__(self, pool: KVPool) -> None:
         self.pool = pool
@@ -154,8 +163,8 @@ class PagedKVCache(KVCache):
         """Tokens held."""
         return self.table.num_tokens
 
-    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store this step's keys and values of one layer, and return all that it holds: see `KVCache.append`.
+    def store(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
+        """Write this step's keys and values of one layer, (1, num_kv_heads, T, head_dim), into their slots.
 
         A growth that the pool cannot hold raises `KVCacheExhausted` and changes nothing.
         """
@@ -168,12 +177,31 @@ class PagedKVCache(KVCache):
             device = self.pool.k.device
             self._slots = torch.tensor([self.table.slot(p) for p in range(start, end)], dtype=torch.long, device=device)
             self._blocks = torch.tensor(self.table.block_ids, dtype=torch.long, device=device)
+            self._len = torch.tensor([end], device=device)
             self._step = (start, end)
-        keys, values = self.pool.k[layer], self.pool.v[layer]
-        write_by_slot(keys, self._slots, k)
-        write_by_slot(values, self._slots, v)
+        write_by_slot(self.pool.k[layer], self._slots, k)
+        write_by_slot(self.pool.v[layer], self._slots, v)
         self._layer_len[layer] = end
-        return gather_by_table(keys, self._blocks, end), gather_by_table(values, self._blocks, end)
+
+    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store this step's keys and values of one layer, and return all that it holds: see `KVCache.append`."""
+        self.store(layer, k, v)
+        keys, values = (
+            gather_by_table(memory[layer], self._blocks, self._layer_len[layer])
+            for memory in (self.pool.k, self.pool.v)
+        )
+        return keys, values
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """As `KVCache.attend`; with the kernel, the query of a single new token reads the blocks where they lie."""
+        kernel = q.is_cuda and find_spec("triton") is not None if self.kernel is None else self.kernel
+        if not kernel or q.shape[2] > 1:
+            return super().attend(layer, q, k, v)
+        from nanoserve.kernels import paged_attention  # here, for a machine without Triton runs all the rest
+
+        self.store(layer, k, v)
+        keys, values = self.pool.k[layer], self.pool.v[layer]
+        return paged_attention(q[:, :, 0], keys, values, self._blocks.unsqueeze(0), self._len).unsqueeze(2)
 
     def free(self) -> None:
         """Give the blocks back and be empty; doing it again does nothing."""

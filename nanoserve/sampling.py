@@ -9,7 +9,10 @@ import torch
 def check_sampling(
     temperature: float, top_k: int | None, top_p: float | None, logits: torch.Tensor | None = None
 ) -> None:
-    """Raise a ValueError that says the range, if an argument of `sample` is outside it."""
+    """Raise a ValueError that says the range, if an argument of `sample` is outside it.
+
+    `logits` may be left out where there are none yet, as at the call of `generate`.
+    """
     if logits is not None and logits.ndim != 1:
         raise ValueError(
             f"logits must be one row, (vocab_size,), got {tuple(logits.shape)}: the last position's is logits[0, -1]"

@@ -7,8 +7,9 @@ import pytest
 from matplotlib import image
 
 from nanoserve.course.view.png import to_png
+from nanoserve.course.view.shapes import WIDTH
 from nanoserve.course.view.state import PoolSequence, PoolState
-from nanoserve.course.view.svg import WIDTH, draw_pool
+from nanoserve.course.view.svg import draw_pool
 from tests.test_pool_svg import SIX, parse
 
 

@@ -36,11 +36,22 @@ def test_tokens_fill_a_sequence_from_its_first_block_on():
 @given(pool_states())
 def test_counters_equal_a_recount(state):
     held = [block for sequence in state.sequences for block in sequence.blocks]
-    used = len({block.block_id for block in held})
-    assert state.num_used == used
-    assert state.num_free == (state.num_blocks - used if state.free is None else len(set(state.free)))
+    used = {block.block_id for block in held}
+    free = set(range(state.num_blocks)) if state.free is None else set(state.free)
+    assert state.num_used == len(used)
+    assert state.num_free == len(free - used)
+    assert state.num_lost == list(state.faults.values()).count("lost")
     known = all(block.filled is not None for block in held)
     assert state.num_tokens == (sum(block.filled for block in held) if known else None)
+
+
+@given(pool_states(), st.sets(st.integers(-9, -1)))
+def test_used_free_and_lost_blocks_are_the_whole_pool(state, strangers):
+    if state.free is not None:
+        state = replace(state, free=(*state.free, *strangers))
+    counts = (state.num_used, state.num_free, state.num_lost)
+    assert min(counts) >= 0
+    assert sum(counts) == state.num_blocks
 
 
 @given(pool_states())
@@ -73,4 +84,7 @@ def test_the_description_says_who_holds_what_and_what_is_next():
 
 def test_the_description_of_a_large_or_broken_pool_stays_short():
     state = PoolState(100, 16, free=tuple(range(1, 98)))
-    assert describe(state).endswith("Next out: 1 2 3 4 5 6 7 8 9 10 11 12 …. Blocks 0 98 99 are lost.")
+    assert describe(state) == (
+        "Pool of 100 blocks of 16 slots: 97 free, 0 used, 3 lost, peak 0. "
+        "Next out: 1 2 3 4 5 6 7 8 9 10 11 12 …. Blocks 0 98 99 are lost."
+    )

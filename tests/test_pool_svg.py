@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nanoserve.course.view.shapes import WIDTH
 from nanoserve.course.view.state import HeldBlock, PoolEvent, PoolSequence, PoolState
-from nanoserve.course.view.svg import WIDTH, draw_pool
+from nanoserve.course.view.svg import draw_pool
 from nanoserve.course.view.theme import hue_of
 from tests.test_pool_state import pool_states
 from tests.test_pool_text import advance
@@ -136,7 +137,7 @@ def test_a_pool_of_any_size_is_drawn_and_every_block_once(num_blocks, block_size
     svg = draw_pool(state)
     drawn = [re.match(r"block (\d+):", group.find(f"{SVG}title").text)[1] for group in groups(parse(svg), "block")]
     assert drawn == [str(block_id) for block_id in range(min(num_blocks, 1024))]
-    assert ("3976 more blocks" in svg) == (num_blocks == 5000)
+    assert ("3,976 more blocks" in svg) == (num_blocks == 5000)
 
 
 @pytest.mark.parametrize(("num_blocks", "block_size"), [(8, 4), (3, 1), (6, 16), (18, 5), (32, 32)])
@@ -150,6 +151,39 @@ def test_a_token_never_leaves_its_slot(num_blocks, block_size):
     assert "".join(slots[1].itertext()).startswith("·attention")  # the whole text is the slot's title
     for text in (text for slot in slots for text in slot.iter(f"{SVG}text")):
         assert text.get("textLength")
+
+
+def header(state: PoolState) -> dict[str, str]:
+    """Name -> value of the numbers at the top: two lines, each value over its name."""
+    lines = [
+        [text for text in parse(draw_pool(state)).iter(f"{SVG}text") if float(text.get("y")) == y] for y in (38, 62)
+    ]
+    values, names = ({text.get("x"): text.text for text in line} for line in lines)
+    return {names[x]: values[x] for x in values if x != "22"}
+
+
+def test_the_numbers_at_the_top_say_what_they_count():
+    assert header(SIX) == {"free": "1", "used": "5", "peak": "6", "tokens in the used blocks": "66 of 80 slots"}
+
+
+def test_a_lost_block_has_a_number_of_its_own_at_the_top():
+    counted = header(replace(SIX, free=()))
+    assert [*counted] == ["faults", "lost", "free", "used", "peak", "tokens in the used blocks"]
+    assert (counted["lost"], counted["free"], counted["used"]) == ("1", "0", "5")
+
+
+def test_large_numbers_have_commas_and_nothing_of_them_is_cut():
+    sequence = PoolSequence.of("A", range(1000), 15_999, 16)
+    state = PoolState(16_384, 16, (sequence,), tuple(range(1000, 16_384)), 12_345)
+    svg = draw_pool(state)
+    check_geometry(svg)
+    assert header(state) == {
+        "free": "15,384",
+        "used": "1,000",
+        "peak": "12,345",
+        "tokens in the used blocks": "15,999 of 16,000 slots",
+    }
+    assert ">15,999 tokens, 1,000 blocks</text>" in svg
 
 
 def test_filled_slots_are_told_from_free_ones():

@@ -87,3 +87,12 @@ def test_without_a_gpu_triton_is_told_to_interpret_before_it_is_imported(tmp_pat
     assert run(no_gpu + CELL + tell, tmp_path).stdout == f"{READY}1 False\n"
     assert run(with_gpu + CELL + tell, tmp_path).stdout == f"{READY}None False\n"
     assert run(no_gpu + CELL + tell, tmp_path, TRITON_INTERPRET="0").stdout == f"{READY}0 False\n"
+
+
+def test_a_triton_that_was_imported_too_early_for_the_interpreter_is_told(tmp_path):
+    early = "import sys, types, torch; sys.modules['triton'] = types.ModuleType('triton')\n"
+    early += "torch.cuda.is_available = lambda: GPU\n"
+    told = f"Triton was imported before this cell and cannot use its interpreter: restart the kernel.\n{READY}"
+    assert run(early.replace("GPU", "False") + CELL, tmp_path).stdout == told
+    assert run(early.replace("GPU", "False") + CELL, tmp_path, TRITON_INTERPRET="1").stdout == READY
+    assert run(early.replace("GPU", "True") + CELL, tmp_path).stdout == READY

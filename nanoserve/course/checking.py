@@ -129,7 +129,7 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         return _verdict(
             task,
             "out of time",
-            f"Your code ran longer than {task.seconds:g} seconds and was stopped"
+            f"Your code ran {str(error) or f'longer than {task.seconds:g} seconds'} and was stopped"
             + (f" at {outcome.line}." if outcome.line else "."),
             slip="A loop that never ends, or a wait for something that never comes.",
             look="What changes with each turn of the loop, and can it ever make the condition false?",
@@ -149,7 +149,7 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
 
 def _is_stub(function: object) -> bool:
     """Nothing is in it but its docstring and `raise NotImplementedError`."""
-    code = getattr(function, "__code__", None)
+    code = getattr(getattr(function, "fn", function), "__code__", None)  # `fn` is what `@triton.jit` was given
     return code is not None and code.co_names == ("NotImplementedError",)
 
 

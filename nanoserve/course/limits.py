@@ -68,7 +68,12 @@ def run_limited(run: Callable[[], object], seconds: float) -> Outcome:
 
 
 def own_line(error: BaseException) -> str | None:
-    """The innermost line of the learner's own code in an error's traceback, as "line 12 of `f`: `x = y`"."""
+    """The innermost line of the learner's own code in an error's traceback, as "line 12 of `f`: `x = y`".
+
+    An error of another process has no traceback here, and brings the line along.
+    """
+    if line := getattr(error, "learners_line", None):
+        return line
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         if _is_learners(frame):
             return _describe(frame, number)
@@ -84,7 +89,9 @@ def _own_line_of(frame: FrameType | None) -> str | None:
 
 
 def _is_learners(frame: FrameType) -> bool:
-    return not frame.f_code.co_filename.startswith((_OURS, *_LIBRARIES, "<frozen"))
+    path = frame.f_code.co_filename
+    installed = "site-packages" in path or "dist-packages" in path  # a user's own, or Debian's
+    return not (installed or path.startswith((_OURS, *_LIBRARIES, "<frozen")))
 
 
 def _describe(frame: FrameType, number: int) -> str:

@@ -39,6 +39,9 @@ def ready() -> None:
 
     Without a GPU, Triton kernels run in its interpreter, which must be chosen before Triton is first imported.
     """
-    if not torch.cuda.is_available() and "triton" not in sys.modules:
-        os.environ.setdefault("TRITON_INTERPRET", "1")
+    if not torch.cuda.is_available():
+        if "triton" not in sys.modules:
+            os.environ.setdefault("TRITON_INTERPRET", "1")
+        elif os.environ.get("TRITON_INTERPRET") != "1":
+            print("Triton was imported before this cell and cannot use its interpreter: restart the kernel.")
     print("nanoserve is ready.")

@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
 
+from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.probe import Probe
 
 
@@ -34,7 +35,7 @@ class Task:
         title: what is built, in a few words.
         minutes: how long it takes someone who does it for the first time.
         difficulty: 1 to 5.
-        reference: the engine's class, of which `writes` names methods, or the engine's function.
+        reference: the engine's class, of which `writes` names methods, or the engine's function or kernel.
         stages: what is checked, one mechanism each, in order; a stage's docstring is its title.
         slips: every slip that the stages name.
         writes: the methods that the learner writes.
@@ -68,6 +69,8 @@ class Task:
 
     def stand_in(self) -> Callable:
         """What a notebook goes on with where the learner's own does not pass: the reference as far as this task."""
+        if isinstance(self.reference, KernelReference):
+            return self.reference.load()
         if not inspect.isclass(self.reference):
             return self.reference
         members = {"__doc__": self.reference.__doc__, "__module__": self.reference.__module__}
@@ -135,6 +138,8 @@ def find(task_id: str) -> Task:
 
 
 def _source_of(member: Callable | property) -> str:
+    if isinstance(member, KernelReference):
+        return member.source()
     return textwrap.dedent(inspect.getsource(member.fget if isinstance(member, property) else member))
 
 

@@ -108,7 +108,8 @@ guess = None  # a number of blocks
 # table grows once a step, in the first layer, and serves all of them: a block id names a place in every layer.
 # `self._layer_len` says how many tokens each layer holds.
 #
-# Three things in this order: grow, write, gather. The slots and the block ids become tensors once a step, too
+# Three things in this order: grow, write, gather. `store` does the first two, `append` stores and then gathers: on
+# Day 21 a kernel goes in where the gather is. The slots and the block ids become tensors once a step, too
 # (`self._step` can remember for which step they were made): on a GPU, each such tensor is a copy across the bus, and
 # SmolLM2 has 30 layers.
 #

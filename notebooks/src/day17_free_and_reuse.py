@@ -94,7 +94,8 @@ in_the_rest = None  # "zeros", "noise", …
 # {task 17.2}
 #
 # Temperature 0 is *greedy*: the argmax, with no draw. Above, draw one token from the softmax of what `warp` keeps.
-# `check_sampling(temperature, top_k, top_p)` is there, and raises a `ValueError` for a setting outside its range.
+# `check_sampling(temperature, top_k, top_p, logits)` is there, and raises a `ValueError` for a setting outside its
+# range, or where `logits` is not one row.
 #
 # The chance comes from `generator`. Torch has a global one as well; if every run drew from that, the runs beside
 # yours would change your text, and a seed would mean nothing.
@@ -116,8 +117,9 @@ in_the_rest = None  # "zeros", "noise", …
 # which takes blocks as it grows. Who gives them back? `cache.free()`, called once, must happen on **every** way out:
 #
 # - `num_new` tokens are out, or an eos is (it belongs to the text, as its last token);
-# - the forward pass raises, say because the pool is empty;
-# - the reader has had enough: closing a generator raises `GeneratorExit` *at the `yield`* where it waits.
+# - the forward pass raises, say because the pool is empty, or `next_token` does;
+# - the reader has had enough: closing a generator raises `GeneratorExit` *at the `yield`* where it waits, and
+#   `stream.throw(error)` raises any other error there. It must come out again.
 #
 # And one subtle thing: a reader who has the last token may never come again. So hand over the last token **after**
 # the blocks are back.
@@ -138,6 +140,9 @@ in_the_rest = None  # "zeros", "noise", …
 # or a pool of its own that is just large enough, or share a `KVPool` with all other runs. With a bare
 # `BlockAllocator` only the ids are shared (as on Day 14, when the model wrote through your class): then make a pool
 # of the allocator's sizes around it, with `KVPool.for_model(model, num_blocks, block_size, allocator)`.
+#
+# A pool that was made for another model would fail in the middle of its first step. `pool.require_fit(model)` says so
+# at the door; it is one line, and `check` does not ask for it.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -272,7 +277,7 @@ for temperature, top_k, top_p in [(0.7, 50, 0.9), (1.0, 0, 0.95), (1.5, 200, 0.8
     ours = warp(row, temperature, top_k, top_p)
     assert torch.equal(ours.isfinite(), theirs.isfinite())
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-    print(f"temperature {temperature}, top_k {top_k:>3}, top_p {top_p}: {ours.isfinite().sum():>4} tokens kept by both")
+    print(f"temperature {temperature}, top_k {top_k:>3}, top_p {top_p}: tokens that both keep: {ours.isfinite().sum()}")
 
 # %% [markdown]
 # Then the text: greedy, it equals transformers', token for token. Drawn with a seed, it is the same wherever its

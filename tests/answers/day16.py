@@ -74,6 +74,16 @@ def reshapes_in_place_of_a_transpose(memory, slots, new):
     flat(memory)[slots] = new[0].reshape(len(slots), *memory.shape[2:])
 
 
+@wrong("16.1", "transpose-missing")
+def forgets_the_transpose(memory, slots, new):
+    flat(memory)[slots] = new[0]
+
+
+@wrong("16.1", "dimensions-do-not-fit")
+def leaves_the_batch_dimension_in(memory, slots, new):
+    flat(memory).index_copy_(0, slots, new.transpose(1, 2))
+
+
 @wrong("16.1", "one-head-for-all")
 def broadcasts_one_head(memory, slots, new):
     flat(memory)[slots] = new[0, 0].unsqueeze(1).expand(-1, memory.shape[2], -1)
@@ -124,6 +134,11 @@ def keeps_what_is_there(memory, slots, new):
     flat(memory)[slots] = torch.where(taken, flat(memory)[slots], rows(new))
 
 
+@wrong("16.1", "sizes-written-in")
+def blocks_of_four(memory, slots, new):
+    memory[slots // 4, slots % 4] = rows(new)
+
+
 @wrong("16.1", "wrong-slot")
 def counts_slots_from_the_end(memory, slots, new):
     flat(memory)[-slots] = rows(new)
@@ -152,6 +167,17 @@ def leaves_the_batch_dimension_out(memory, block_ids, num_tokens):
 @wrong("16.2", "heads-and-tokens-swapped")
 def leaves_tokens_before_heads(memory, block_ids, num_tokens):
     return pages(memory, block_ids)[:num_tokens].unsqueeze(0)
+
+
+@wrong("16.2", "all-dimensions-reversed")
+def permutes_all_three(memory, block_ids, num_tokens):
+    return pages(memory, block_ids)[:num_tokens].permute(2, 1, 0).unsqueeze(0)
+
+
+@wrong("16.2", "view-of-scattered-memory")
+def views_after_a_permute(memory, block_ids, num_tokens):
+    held = memory[block_ids].permute(0, 2, 1, 3)
+    return held.view(1, memory.shape[2], -1, memory.shape[3])[:, :, :num_tokens]
 
 
 @wrong("16.2", "ids-as-slots")
@@ -183,10 +209,7 @@ def pops_from_the_end_of_the_table(memory, block_ids, num_tokens):
 
 @wrong("16.2", "first-blocks-of-the-pool")
 def as_many_blocks_from_the_front(memory, block_ids, num_tokens):
-    size = memory.shape[1]
-    if num_tokens <= size:
-        return gather_by_table(memory, block_ids, num_tokens)
-    return flat(memory)[:num_tokens].clone().transpose(0, 1).unsqueeze(0)
+    return memory[: len(block_ids)].flatten(0, 1)[:num_tokens].transpose(0, 1).unsqueeze(0)
 
 
 @wrong("16.2", "by-offset")
@@ -211,6 +234,11 @@ def zeroes_the_rest(memory, block_ids, num_tokens):
 @wrong("16.2", "stale-rows")
 def whole_blocks(memory, block_ids, num_tokens):
     return pages(memory, block_ids).transpose(0, 1).unsqueeze(0)
+
+
+@wrong("16.2", "whole-blocks-do-not-fit")
+def cuts_nothing_off(memory, block_ids, num_tokens):
+    return memory[block_ids].permute(2, 0, 1, 3).reshape(1, memory.shape[2], num_tokens, memory.shape[3])
 
 
 @wrong("16.2", "drops-the-last-block")
@@ -244,6 +272,11 @@ def cleans_up_in_the_pool(memory, block_ids, num_tokens):
     last = memory[block_ids[-1]]
     last[(num_tokens - 1) % memory.shape[1] + 1 :] = 0
     return gather_by_table(memory, block_ids, num_tokens)
+
+
+@wrong("16.2", "sizes-written-in")
+def two_blocks_of_four(memory, block_ids, num_tokens):
+    return memory[block_ids].reshape(len(block_ids) * 4, *memory.shape[2:])[:num_tokens].transpose(0, 1).unsqueeze(0)
 
 
 @wrong("16.2", "wrong-tokens")
@@ -312,6 +345,45 @@ class StoresTheWrongWayRound(Steps):
 
     def read(self, layer, end):
         return super().read(layer, end)[::-1]
+
+
+@wrong("16.3", "one-memory-only")
+class TheSameMemoryTwice(Steps):
+    def store(self, layer, start, end, k, v):
+        self.index(layer, start, end)
+        for new in (k, v):
+            write_by_slot(self.pool.k[layer], self.slots, new)
+
+
+@wrong("16.3", "layer-forgotten")
+class AllLayersAtOnce(Steps):
+    def store(self, layer, start, end, k, v):
+        self.index(layer, start, end)
+        write_by_slot(self.pool.k, self.slots, k)
+        write_by_slot(self.pool.v, self.slots, v)
+
+
+@wrong("16.3", "list-for-a-tensor")
+class SlotsInAList(Steps):
+    def index(self, layer, start, end):
+        self.slots = [self.table.slot(p) for p in range(start, end)]
+
+
+@wrong("16.3", "index-of-floats")
+class TheTableOfNoBlocks(Steps):
+    def grow(self, layer, start, end):
+        self.before = torch.tensor(self.table.block_ids)
+        super().grow(layer, start, end)
+
+    def read(self, layer, end):
+        self.blocks = self.before
+        return super().read(layer, end)
+
+
+@wrong("16.3", "slots-for-other-tokens")
+class ASlotForEachTokenHeld(Steps):
+    def index(self, layer, start, end):
+        super().index(layer, 0, end)
 
 
 @wrong("16.3", "last-token-only")

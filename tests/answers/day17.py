@@ -80,6 +80,14 @@ def divides_in_place(logits, temperature=1.0, top_k=None, top_p=None):
     return reference_warp(logits, 1.0, top_k, top_p)
 
 
+@wrong("17.1", "changes-the-row-at-1")
+def divides_only_where_it_matters(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = logits if temperature == 1 else logits / temperature
+    if top_k:
+        scores[scores < scores.topk(min(top_k, len(scores))).values[-1]] = -math.inf
+    return nucleus(scores, top_p)
+
+
 @wrong("17.1", "top-k-ignored")
 def fills_and_drops_it(logits, temperature=1.0, top_k=None, top_p=None):
     scores = logits / temperature
@@ -266,6 +274,12 @@ def divides_by_zero(logits, temperature=0.0, top_k=None, top_p=None, generator=N
     return draw(reference_warp(logits.float(), temperature, top_k, top_p), generator)
 
 
+@wrong("17.2", "nearly-greedy")
+def a_tiny_temperature_for_0(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p)
+    return draw(reference_warp(logits.float(), max(temperature, 1e-4), top_k, top_p), generator)
+
+
 @wrong("17.2", "a-tensor")
 def returns_a_tensor(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     return torch.tensor(reference_sample(logits, temperature, top_k, top_p, generator))
@@ -325,6 +339,11 @@ def forgets_the_temperature(logits, temperature=0.0, top_k=None, top_p=None, gen
 @wrong("17.2", "greedy-too-early")
 def below_one_is_greedy(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     return reference_sample(logits, 0.0 if 0 <= temperature < 1 else temperature, top_k, top_p, generator)
+
+
+@wrong("17.2", "greedy-when-small")
+def below_three_tenths_is_greedy(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    return reference_sample(logits, 0.0 if 0 <= temperature < 0.3 else temperature, top_k, top_p, generator)
 
 
 @wrong("17.2", "other-frequencies")
@@ -676,6 +695,27 @@ def prefills_before_the_try(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "next-token-outside")
+def guards_the_model_alone(model, cache, prompt, num_new, eos, next_token):
+    step = prompt
+    for _ in range(num_new):
+        try:
+            logits = model(torch.tensor([step]), cache)
+        except BaseException:
+            cache.free()
+            raise
+        token = next_token(logits[0, -1])
+        try:
+            yield token
+        except BaseException:
+            cache.free()
+            raise
+        if token in eos:
+            break
+        step = [token]
+    cache.free()
+
+
 @wrong("17.3", "only-some-errors")
 def lists_the_ways_out(model, cache, prompt, num_new, eos, next_token):
     try:
@@ -745,6 +785,41 @@ def yields_the_first_outside(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "throw-swallowed")
+def forgives_the_reader(model, cache, prompt, num_new, eos, next_token):
+    step = prompt
+    try:
+        for _ in range(num_new):
+            token = step_of(model, cache, step, next_token)
+            with contextlib.suppress(Exception):
+                yield token
+            if token in eos:
+                return
+            step = [token]
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "throw-leaks")
+def waits_for_the_close_alone(model, cache, prompt, num_new, eos, next_token):
+    step = prompt
+    for _ in range(num_new):
+        try:
+            token = step_of(model, cache, step, next_token)
+        except BaseException:
+            cache.free()
+            raise
+        try:
+            yield token
+        except GeneratorExit:
+            cache.free()
+            raise
+        if token in eos:
+            break
+        step = [token]
+    cache.free()
+
+
 @wrong("17.3", "goes-on-when-closed")
 def catches_everything(model, cache, prompt, num_new, eos, next_token):
     step = prompt
@@ -779,6 +854,14 @@ def frees_in_both_places(model, cache, prompt, num_new, eos, next_token):
         cache.free()
     finally:
         cache.free()
+
+
+@wrong("17.3", "not-through-the-cache")
+def frees_the_table(model, cache, prompt, num_new, eos, next_token):
+    try:
+        yield from loop(model, cache, prompt, num_new, eos, next_token)
+    finally:
+        cache.table.free()
 
 
 @wrong("17.3", "last-token-first")
@@ -833,6 +916,11 @@ def makes_and_forgets(model, num_tokens, paged=False, block_size=16, allocator=N
 @wrong("17.4", "always-paged")
 def pages_everything(model, num_tokens, paged=False, block_size=16, allocator=None):
     return asked(model, num_tokens, True, block_size, allocator)
+
+
+@wrong("17.4", "class-for-cache")
+def forgets_the_parentheses(model, num_tokens, paged=False, block_size=16, allocator=None):
+    return asked(model, num_tokens, paged, block_size, allocator) if paged or allocator else NaiveKVCache
 
 
 @wrong("17.4", "never-paged")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 
@@ -71,12 +72,11 @@ def compile_for(
 
 def _resources(ptx: str, arch: int) -> tuple[int, int]:
     """Registers and spilled bytes a thread, as NVIDIA's assembler, which Triton ships, reports them."""
-    assembler = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
         name = f"sm_{arch}a" if arch >= 90 else f"sm_{arch}"
-        command = [assembler, "-v", f"--gpu-name={name}", source, "-o", Path(folder, "kernel.cubin")]
+        command = [get_ptxas(arch).path, "-v", f"--gpu-name={name}", source, "-o", Path(folder, "kernel.cubin")]
         report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     registers = max(int(count) for count in re.findall(r"Used (\d+) registers", report))
     return registers, sum(int(count) for count in re.findall(r"(\d+) bytes spill stores", report))

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 from nanoserve.course.view.blocks import draw_blocks
 from nanoserve.course.view.grid import Grid
-from nanoserve.course.view.shapes import clean, number, rect, text
+from nanoserve.course.view.shapes import WIDTH, document, text
 from nanoserve.course.view.state import PoolState, describe, plural
-from nanoserve.course.view.svg import WIDTH
-from nanoserve.course.view.theme import style
 from nanoserve.course.view.widget import live_html, show_picture
 
 _MARGIN, _GAP = 22, 30
@@ -34,7 +32,7 @@ class Moments:
         """The picture, 960 units wide. The same states give the same bytes.
 
         Args:
-            theme: as `draw_pool` takes it.
+            theme: as `document` takes it.
         """
         width = (WIDTH - 2 * _MARGIN - _GAP * (len(self.states) - 1)) / len(self.states)
         has_text = any(block.texts for state in self.states.values() for s in state.sequences for block in s.blocks)
@@ -48,13 +46,7 @@ class Moments:
             grid = Grid.of(replace(state, room_for_text=has_text), x, 74, width, columns=1)
             parts += draw_blocks(state, grid)
             bottom = max(bottom, grid.bottom)
-        height, words = bottom + _MARGIN, clean(self.words())
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{words}" '
-            f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
-            f'style="max-width:100%;height:auto"><desc>{words}</desc><style>{style(theme)}</style>'
-            f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
-        )
+        return document(parts, bottom + _MARGIN, "; ".join(self.states), theme, self.words())
 
     def words(self) -> str:
         """What the picture shows, in words."""

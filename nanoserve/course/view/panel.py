@@ -41,7 +41,7 @@ def _table(state: PoolState, x: float, y: float, width: float, rows: int) -> str
     for row, item in enumerate(shown):
         top = _top(y, row)
         if item is None:
-            parts.append(_note(x, y, row, f"… {hidden} more …", width))
+            parts.append(_note(x, y, row, f"… {hidden:,} more …", width))
             continue
         entry, block_id = item
         parts += [
@@ -80,7 +80,7 @@ def _stack(state: PoolState, x: float, y: float, width: float, rows: int) -> str
     for row, block_id in enumerate(shown):
         top = _top(y, row) + (18 if row else 0)  # the words under the first chip stand in between
         if block_id is None:
-            parts.append(text(x + width / 2, top + 14, f"… {hidden} more", 12, "mute", room=width, anchor="middle"))
+            parts.append(text(x + width / 2, top + 14, f"… {hidden:,} more", 12, "mute", room=width, anchor="middle"))
             continue
         parts.append(rect(x, top, width, 19, "chip" if row else "next", 4))
         parts.append(text(x + width / 2, top + 14, f"block {block_id}", 12, "ink", room=width - 6, anchor="middle"))
@@ -95,17 +95,16 @@ def _sequences(state: PoolState, x: float, y: float, width: float, rows: int) ->
     shown, hidden = _shorten(list(state.sequences), rows)
     for row, sequence in enumerate(shown):
         if sequence is None:
-            parts.append(_note(x, y, row, f"… {hidden} more", width))
+            parts.append(_note(x, y, row, f"… {hidden:,} more", width))
             continue
         top = _top(y, row)
         letter = badge(x, top, sequence.label, hue_of(sequence.label), 11.5, 60)
         taken = badge_width(sequence.label, 11.5, 60)
         room = width - taken - 8
-        words = blocks = plural(len(sequence.blocks), "block")
+        words = plural(len(sequence.blocks), "block")
         if sequence.num_tokens is not None:
-            tokens = plural(sequence.num_tokens, "token")
-            words = f"{tokens}, {blocks}" if text_width(f"{tokens}, {blocks}", 12) <= room else tokens
-        parts += [letter, text(x + taken + 8, top + 14, words, 12, "ink", room=room)]
+            words = f"{plural(sequence.num_tokens, 'token')}, {words}"
+        parts += [letter, text(x + taken + 8, top + 14, words, 12, "ink", room=room, least=8)]
     return group("sequences", parts)
 
 

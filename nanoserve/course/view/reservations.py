@@ -5,10 +5,9 @@ from pathlib import Path
 
 from nanoserve.course.exercises.day13.published import MEASURED
 from nanoserve.course.view.png import to_png
-from nanoserve.course.view.shapes import badge, clean, group, number, rect, text
-from nanoserve.course.view.svg import WIDTH
+from nanoserve.course.view.shapes import WIDTH, badge, document, group, rect, text
 from nanoserve.course.view.text import text_width
-from nanoserve.course.view.theme import hue_of, style
+from nanoserve.course.view.theme import hue_of
 from nanoserve.course.view.widget import live_html, show_picture
 
 _MARGIN = 22
@@ -16,6 +15,7 @@ _ROWS_Y = 90
 _BAR = 28
 _ROW = 38
 _PANEL_X = 690
+_SHOWN = 5  # requests that are drawn
 
 
 class Reservations:
@@ -26,7 +26,6 @@ class Reservations:
         max_len: tokens that each reserves room for.
         share: `share(lengths, max_len)` is the part of the reserved memory that holds tokens; a learner's own.
         bytes_per_token: of keys and values.
-        shown: how many of the requests are drawn.
     """
 
     def __init__(
@@ -35,10 +34,9 @@ class Reservations:
         max_len: int,
         share: Callable[[Sequence[int], int], float],
         bytes_per_token: int,
-        shown: int = 5,
     ) -> None:
         self._lengths, self._max_len, self._share = lengths, max_len, share
-        self._bytes_per_token, self._shown = bytes_per_token, lengths[:shown]
+        self._bytes_per_token, self._shown = bytes_per_token, lengths[:_SHOWN]
 
     def words(self, max_len: int | None = None) -> str:
         """The picture in one sentence."""
@@ -58,7 +56,7 @@ class Reservations:
             text(_MARGIN, 38, f"Reservations of {max_len:,} tokens", 18, "ink", room=640, bold=True),
             text(_MARGIN, 62, self.words(max_len), 13, "mute", room=_PANEL_X - 2 * _MARGIN),
             *bars(self._shown, max_len, _MARGIN, _ROWS_Y, _PANEL_X - 40 - _MARGIN),
-            *_shares({f"this day's {len(self._lengths)} requests": day}, "badge0", _ROWS_Y),
+            *_shares({f"this day's {len(self._lengths):,} requests": day}, "badge0", _ROWS_Y),
             *_shares(MEASURED, "told", _ROWS_Y + _ROW),
             text(_PANEL_X, 38, "reserved memory", 13, "ink", room=WIDTH - _PANEL_X - _MARGIN, bold=True),
             text(_PANEL_X, 56, "that holds tokens", 13, "ink", room=WIDTH - _PANEL_X - _MARGIN, bold=True),
@@ -134,13 +132,3 @@ def _shares(shares: dict[str, float], look: str, y: float) -> list[str]:
         ]
         parts.append(group("share", drawn, f"{name}: {share:.1%}"))
     return parts
-
-
-def document(parts: list[str], height: float, words: str, theme: str) -> str:
-    """The whole SVG around its parts, as wide as the pool view."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{clean(words)}" '
-        f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
-        f'style="max-width:100%;height:auto"><title>{clean(words)}</title><style>{style(theme)}</style>'
-        f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
-    )

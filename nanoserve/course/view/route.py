@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from nanoserve.course.view.shapes import badge, badge_width, clean, group, number, rect, text
+from nanoserve.course.view.arrows import Box, Point, arrow, bend, bottom, top
+from nanoserve.course.view.shapes import WIDTH, badge, badge_width, document, group, rect, text
 from nanoserve.course.view.state import PoolState
-from nanoserve.course.view.svg import WIDTH
 from nanoserve.course.view.text import show_token
-from nanoserve.course.view.theme import hue_of, style
+from nanoserve.course.view.theme import hue_of
 
 _MARGIN = 22
 _ROOM = WIDTH - 2 * _MARGIN
@@ -39,7 +39,7 @@ def draw_route(state: PoolState, route: Route, theme: str = "auto") -> str:
     Args:
         state: a pool of some dozens of slots; its `focus` is the sequence.
         route: what that sequence's block table says.
-        theme: as `draw_pool` takes it.
+        theme: as `document` takes it.
 
     Raises:
         ValueError: no such theme, or the route ends outside the pool.
@@ -61,15 +61,10 @@ def draw_route(state: PoolState, route: Route, theme: str = "auto") -> str:
         *table_parts,
         *pool_parts,
         *(rect(x - 1.5, y - 1.5, width + 3, height + 3, "here", 4) for x, y, width, height in (token, entry, slot)),
-        _arrow([_bottom(token), *_bend(_bottom(token), _TABLE_Y - 16, _top(entry)), _top(entry)], "to its entry"),
-        _arrow([_bottom(entry), *_lanes(_bottom(entry), lane, _top(slot)), _top(slot)], "to its slot"),
+        arrow([bottom(token), *bend(bottom(token), _TABLE_Y - 16, top(entry)), top(entry)], "to its entry"),
+        arrow([bottom(entry), *_lanes(bottom(entry), lane, top(slot)), top(slot)], "to its slot"),
     ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{clean(told)}" '
-        f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
-        f'style="max-width:100%;height:auto"><title>{clean(told)}</title><style>{style(theme)}</style>'
-        f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
-    )
+    return document(parts, height, told, theme)
 
 
 def describe_route(state: PoolState, route: Route) -> str:
@@ -79,10 +74,6 @@ def describe_route(state: PoolState, route: Route) -> str:
         f"{state.in_focus.label}'s position {route.position} belongs to entry {entry} of the block table, "
         f"which is block {route.block_id}; there it has offset {route.offset}, so slot {route.slot} of the pool."
     )
-
-
-Box = tuple[float, float, float, float]  # left, top, width, height
-Point = tuple[float, float]
 
 
 def _text(state: PoolState, route: Route) -> tuple[list[str], Box]:
@@ -211,46 +202,8 @@ def _window(at: int, length: int, most: int) -> tuple[int, int]:
     return first, min(first + most, length)
 
 
-def _top(box: Box) -> Point:
-    return box[0] + box[2] / 2, box[1] - 2.5
-
-
-def _bottom(box: Box) -> Point:
-    return box[0] + box[2] / 2, box[1] + box[3] + 2.5
-
-
-def _bend(start: Point, y: float, end: Point) -> list[Point]:
-    """Down to `y`, and sideways to above the end."""
-    return [(start[0], y), (end[0], y)]
-
-
 def _lanes(start: Point, lane: list[Point], end: Point) -> list[Point]:
     """Into the lane above the pool and, for a block further down, past the rows above it between two blocks."""
     if not lane:
-        return _bend(start, _POOL_Y - 16, end)
+        return bend(start, _POOL_Y - 16, end)
     return [(start[0], lane[0][1]), *lane, (end[0], lane[-1][1])]
-
-
-def _arrow(points: list[Point], title: str) -> str:
-    """A line along the points with round corners, and a head whose tip is the last of them."""
-    corners = [point for place, point in enumerate(points) if not place or point != points[place - 1]]
-    tip = corners[-1]
-    corners[-1] = (tip[0], tip[1] - 6)
-    line = f"M{_at(corners[0])}"
-    for before, corner, after in zip(corners, corners[1:], corners[2:], strict=False):
-        line += f"L{_at(_near(corner, before))}Q{_at(corner)} {_at(_near(corner, after))}"
-    line += f"L{_at(corners[-1])}"
-    head = f"M{_at(tip)}L{_at((tip[0] - 4.5, tip[1] - 9))}L{_at((tip[0] + 4.5, tip[1] - 9))}Z"
-    return group("arrow", [f'<path class="here" d="{line}"/>', f'<path class="ink" d="{head}"/>'], title)
-
-
-def _near(corner: Point, other: Point, radius: float = 6) -> Point:
-    """The point on the way from a corner to another one, where the corner's rounding begins."""
-    (x, y), (to_x, to_y) = corner, other
-    length = abs(to_x - x) + abs(to_y - y)
-    share = min(radius, length / 2) / length if length else 0
-    return x + (to_x - x) * share, y + (to_y - y) * share
-
-
-def _at(point: Point) -> str:
-    return f"{number(point[0])} {number(point[1])}"

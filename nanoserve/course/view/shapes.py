@@ -1,8 +1,34 @@
 """The few SVG elements that a pool is drawn with. They carry classes; `theme` says what the classes look like."""
 
 from html import escape
+from math import floor
 
 from nanoserve.course.view.text import fit, text_width
+from nanoserve.course.view.theme import style
+
+WIDTH = 960  # of every picture
+
+
+def document(parts: list[str], height: float, title: str, theme: str, description: str = "") -> str:
+    """A whole picture around its parts, `WIDTH` units wide, on paper of its own.
+
+    Args:
+        parts: elements.
+        height: how high it is.
+        title: what it shows, in a line.
+        theme: "auto" follows a light or dark page; "light" and "dark" are literal, for files and for PNG.
+        description: the same at length, for a screen reader.
+
+    Raises:
+        ValueError: no such theme.
+    """
+    told = f"<title>{clean(title)}</title>" + (f"<desc>{clean(description)}</desc>" if description else "")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{clean(title)}" '
+        f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
+        f'style="max-width:100%;height:auto">{told}<style>{style(theme)}</style>'
+        f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
+    )
 
 
 def number(value: float) -> str:
@@ -29,8 +55,15 @@ def text(
     mono: bool = False,
     bold: bool = False,
     exact: bool = False,
+    least: float | None = None,
 ) -> str:
-    """A line of text with its baseline at `y`, shortened to `room`; `exact` also holds the browser to its width."""
+    """A line of text with its baseline at `y`, shortened to `room`; `exact` also holds the browser to its width.
+
+    Where a size `least` is given, the letters become smaller, down to that, before any is left out.
+    """
+    wide = text_width(words, size, mono=mono, bold=bold)
+    if least is not None and wide > room:
+        size = max(least, floor(100 * size * room / wide) / 100)
     shown = fit(words, room, size, mono=mono, bold=bold)
     if not shown:
         return ""

@@ -117,8 +117,15 @@ class PoolState:
 
     @property
     def num_free(self) -> int:
-        """Blocks that will come out; where the order is unknown, all that nobody holds."""
-        return self.num_blocks - self.num_used if self.free is None else len(set(self.free))
+        """Blocks that nobody holds and that will come out; where the order is unknown, all that nobody holds."""
+        if self.free is None:
+            return self.num_blocks - self.num_used
+        return sum(0 <= block_id < self.num_blocks for block_id in set(self.free) - self.holders.keys())
+
+    @property
+    def num_lost(self) -> int:
+        """Blocks that nobody holds and that will not come out: what is neither used nor free."""
+        return self.num_blocks - self.num_used - self.num_free
 
     @property
     def num_tokens(self) -> int | None:
@@ -155,9 +162,10 @@ class PoolState:
 
 def describe(state: PoolState) -> str:
     """The state in plain words, for a screen reader and wherever a picture cannot be shown."""
+    lost = f", {state.num_lost:,} lost" if state.num_lost else ""
     words = [
         f"Pool of {plural(state.num_blocks, 'block')} of {plural(state.block_size, 'slot')}: "
-        f"{state.num_free} free, {state.num_used} used, peak {state.peak}."
+        f"{state.num_free:,} free, {state.num_used:,} used{lost}, peak {state.peak:,}."
     ]
     for sequence in state.sequences:
         tokens = "" if sequence.num_tokens is None else f" with {plural(sequence.num_tokens, 'token')}"
@@ -177,8 +185,8 @@ def tell_faults(faults: dict[int, str]) -> list[str]:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 block`, `2 blocks`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """`1 block`, `2 blocks`, `1,024 blocks`. Counts have commas; ids and positions, which are names, have none."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def name_blocks(block_ids: Sequence[int]) -> str:

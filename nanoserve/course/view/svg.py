@@ -3,14 +3,14 @@
 from nanoserve.course.view.blocks import draw_blocks
 from nanoserve.course.view.grid import Grid
 from nanoserve.course.view.panel import draw_panel
-from nanoserve.course.view.shapes import clean, group, number, rect, text
+from nanoserve.course.view.shapes import WIDTH, document, group, rect, text
 from nanoserve.course.view.state import PoolEvent, PoolState, describe, plural
-from nanoserve.course.view.theme import hue_of, style
+from nanoserve.course.view.theme import hue_of
 
-WIDTH = 960
 _MARGIN = 22
 _GRID_WIDTH = 628
 _PANEL_X = _MARGIN + _GRID_WIDTH + 30
+_COUNTER = 66  # width of one of the numbers at the top
 _LOG_LINES = 3
 _MOST_MARKS = 80  # events in the strip; a longer history shows those around the present one
 
@@ -20,10 +20,10 @@ def draw_pool(state: PoolState, theme: str = "auto") -> str:
 
     Args:
         state: what to draw.
-        theme: "auto" follows a light or dark page; "light" and "dark" are literal, for files and for PNG.
+        theme: as `document` takes it.
 
     Returns:
-        An SVG document, 960 units wide, as high as the pool needs.
+        An SVG document, as high as the pool needs.
 
     Raises:
         ValueError: no such theme.
@@ -39,14 +39,7 @@ def draw_pool(state: PoolState, theme: str = "auto") -> str:
         parts.append(text(_MARGIN, grid.bottom + 18, words, 11, "mute", room=_GRID_WIDTH))
     parts += [_strip(state, strip_y), _log(state, log_y)]
     parts += draw_panel(state, _PANEL_X, 100, WIDTH - _MARGIN - _PANEL_X, height - 100 - _MARGIN + 5)
-    title = clean(_title(state))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="pool-{theme}" role="img" aria-label="{title}" '
-        f'viewBox="0 0 {WIDTH} {number(height)}" width="{WIDTH}" height="{number(height)}" '
-        f'style="max-width:100%;height:auto">'
-        f"<title>{title}</title><desc>{clean(describe(state))}</desc><style>{style(theme)}</style>"
-        f"{rect(0, 0, WIDTH, height, 'paper')}{''.join(parts)}</svg>"
-    )
+    return document(parts, height, _title(state), theme, describe(state))
 
 
 def _title(state: PoolState) -> str:
@@ -54,22 +47,25 @@ def _title(state: PoolState) -> str:
 
 
 def _header(state: PoolState) -> list[str]:
-    counters = [("free", str(state.num_free)), ("used", str(state.num_used)), ("peak", str(state.peak))]
-    if state.faults:
-        counters.insert(0, ("faults", str(len(state.faults))))
-    columns = [*(name for name, _ in counters), "tokens"]
-    room_in_use = state.num_used * state.block_size
-    tokens = "not known" if state.num_tokens is None else f"{state.num_tokens} of {plural(room_in_use, 'slot')}"
-    left = _PANEL_X + 60 - 66 * len(counters)
-    parts = [text(_MARGIN, 38, _title(state), 18, "ink", room=left - _MARGIN - 20, bold=True)]
+    counters = {"free": state.num_free, "used": state.num_used, "peak": state.peak}
+    broken = {"faults": len(state.faults), "lost": state.num_lost}
+    counters = {name: count for name, count in broken.items() if count} | counters
+    left = _PANEL_X + 60 - _COUNTER * len(counters)
+    room = left - _MARGIN - 20
     caption = _present(state)
-    parts.append(group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=left - _MARGIN - 20)], caption))
-    for column, (name, value) in enumerate([*counters, ("tokens", tokens)]):
-        look = "fault" if name == "faults" else "ink"
-        room = WIDTH - _MARGIN - left if column == len(columns) - 1 else 58
-        parts.append(text(left, 38, value, 18 if column < len(columns) - 1 else 15, look, room=room, bold=True))
-        parts.append(text(left, 62, name, 12, "mute", room=room))
-        left += 66
+    parts = [
+        text(_MARGIN, 38, _title(state), 18, "ink", room=room, bold=True, least=12),
+        group("caption", [text(_MARGIN, 62, caption, 13, "mute", room=room)], caption),
+    ]
+    for name, count in counters.items():
+        look = "fault" if name in broken else "ink"
+        parts.append(text(left, 38, f"{count:,}", 18, look, room=_COUNTER - 8, bold=True, least=8))
+        parts.append(text(left, 62, name, 12, "mute", room=_COUNTER - 8))
+        left += _COUNTER
+    slots = plural(state.num_used * state.block_size, "slot")
+    tokens = "not known" if state.num_tokens is None else f"{state.num_tokens:,} of {slots}"
+    parts.append(text(left, 38, tokens, 15, "ink", room=WIDTH - _MARGIN - left, bold=True, least=8))
+    parts.append(text(left, 62, "tokens in the used blocks", 12, "mute", room=WIDTH - _MARGIN - left))
     return parts
 
 
@@ -77,7 +73,7 @@ def _present(state: PoolState) -> str:
     if not state.events:
         return "no events yet"
     said = state.events[state.step - 1].text if state.step else "before the first event"
-    return f"step {state.step} of {len(state.events)} · {said}"
+    return f"step {state.step:,} of {len(state.events):,} · {said}"
 
 
 def _strip(state: PoolState, y: float) -> str:
@@ -107,11 +103,11 @@ def _mark(event: PoolEvent) -> str:
 def _log(state: PoolState, y: float) -> str:
     """The newest events so far, the present one first."""
     lines = []
-    width = len(str(state.step))
+    width = len(f"{state.step:,}")
     for line in range(min(_LOG_LINES, state.step)):
         event = state.events[state.step - 1 - line]
         look = "fault" if event.kind == "fault" else "mute" if line else "ink"
-        words = f"{state.step - line:>{width}} {event.text}"
+        words = f"{state.step - line:>{width},} {event.text}"
         drawn = text(_MARGIN, y + 19 * line, words, 12, look, room=_GRID_WIDTH, mono=True)
         lines.append(group("line", [drawn], event.text))
     return group("log", lines)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from nanoserve.course.view.png import to_png
+from nanoserve.course.view.shapes import WIDTH
 from nanoserve.course.view.state import describe
-from nanoserve.course.view.svg import WIDTH, draw_pool
+from nanoserve.course.view.svg import draw_pool
 
 if TYPE_CHECKING:
     from nanoserve.course.view.watch import Watch

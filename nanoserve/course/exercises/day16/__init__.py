@@ -44,7 +44,7 @@ TASKS = (
         difficulty=4,
         reference=PagedKVCache,
         given=("__init__", "seq_len", "free"),
-        writes=("append",),
+        writes=("store", "append"),
         stages=(
             layer_step.a_prompt_in_its_slots,
             layer_step.the_prompt_comes_back,

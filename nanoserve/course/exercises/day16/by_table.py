@@ -11,13 +11,15 @@ from nanoserve.course.probe import Probe
 def one_full_block(probe: Probe) -> None:
     """one full block, as (1, num_kv_heads, num_tokens, head_dim)"""
     history = keys(range(4))
-    memory = _stored(8, [5], history)
+    memory = laid(_stored(8, [5], history), [0, 1, 2, 3], keys(range(40, 44)))  # another's, in block 0
     slips = {
         "no-batch-dimension": (HEADS, 4, WIDTH),
         "heads-and-tokens-swapped": (1, 4, HEADS, WIDTH),
+        "all-dimensions-reversed": (1, WIDTH, HEADS, 4),
         "ids-as-slots": (1, HEADS, 1, WIDTH),
         "whole-pool": (1, HEADS, 32, WIDTH),
         "not-transposed": memory[5].reshape(1, HEADS, 4, WIDTH),
+        "first-blocks-of-the-pool": _read(memory, [0]),
     }
     same_history(probe, _gather(probe, memory, [5], 4), history, "wrong-tokens", slips, "held")
 
@@ -25,12 +27,11 @@ def one_full_block(probe: Probe) -> None:
 def in_the_tables_order(probe: Probe) -> None:
     """three blocks, in the order of the table"""
     table, history = [3, 0, 2], keys(range(12))
-    memory = _stored(4, table, history)
+    memory = _stored(6, table, history)
     by_offset = memory[table].transpose(0, 1).reshape(12, HEADS, WIDTH).transpose(0, 1).unsqueeze(0)
     slips = {
         "id-order": _read(memory, sorted(table)),
         "last-block-first": _read(memory, table[::-1]),
-        "first-blocks-of-the-pool": _read(memory, [0, 1, 2]),
         "by-offset": by_offset,
         "newest-first": history.flip(2),
     }
@@ -40,7 +41,7 @@ def in_the_tables_order(probe: Probe) -> None:
 def its_own_tokens_only(probe: Probe) -> None:
     """six tokens in two blocks: what lies behind them is another's"""
     table, history = [3, 1], keys(range(6))
-    memory = _stored(4, table, torch.cat([history, keys(range(40, 42))], dim=2))  # 40, 41: who had the block before
+    memory = _stored(7, table, torch.cat([history, keys(range(40, 42))], dim=2))  # 40, 41: who had the block before
     whole = _read(memory, table)
     slips = {
         "padded-with-zeros": torch.cat([history, torch.zeros(1, HEADS, 2, WIDTH)], dim=2),
@@ -49,7 +50,9 @@ def its_own_tokens_only(probe: Probe) -> None:
         "trims-the-front": whole[:, :, 2:],
         "one-short": (1, HEADS, 5, WIDTH),
     }
-    same_history(probe, _gather(probe, memory, table, 6), history, "wrong-tokens", slips, "held")
+    with probe.on_error(RuntimeError, slip="whole-blocks-do-not-fit", match="input of size 80|expanded size"):
+        held = _gather(probe, memory, table, 6)
+    same_history(probe, held, history, "wrong-tokens", slips, "held")
 
 
 def memory_of_its_own(probe: Probe) -> None:
@@ -73,7 +76,9 @@ def any_pool_any_table(probe: Probe) -> None:
         num_tokens = 3 * block_size + rng.randrange(1, block_size + 1)
         history = keys(range(num_tokens), heads=heads)
         memory = _stored(6, table, history, block_size)
-        same_history(probe, _gather(probe, memory, table, num_tokens), history, "wrong-tokens", {}, "held")
+        with probe.on_error(IndexError, RuntimeError, slip="sizes-written-in"):
+            held = _gather(probe, memory, table, num_tokens)
+        same_history(probe, held, history, "wrong-tokens", {}, "held")
 
 
 def _stored(num_blocks: int, table: list[int], history: torch.Tensor, block_size: int = 4) -> torch.Tensor:
@@ -90,4 +95,5 @@ def _gather(probe: Probe, memory: torch.Tensor, table: list[int], num_tokens: in
     probe.calls.clear()
     sizes = f"{len(memory)} blocks of {memory.shape[1]}"
     line = f"held = gather_by_table(memory, block_ids, {num_tokens})  # memory: {sizes}; block_ids {table}"
-    return probe.record(line, probe.subject, memory, torch.tensor(table), num_tokens, shows_result=False)
+    with probe.on_error(RuntimeError, slip="view-of-scattered-memory", match="view size is not compatible"):
+        return probe.record(line, probe.subject, memory, torch.tensor(table), num_tokens, shows_result=False)

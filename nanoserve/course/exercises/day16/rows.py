@@ -6,7 +6,7 @@ import torch
 
 from nanoserve.course.probe import Probe
 
-HEADS, WIDTH = 2, 4
+HEADS, WIDTH = 2, 5  # unlike one another, and unlike the block size of 4, so that each has its own place in a shape
 _LAYER, _TOKEN, _HEAD = 4096, 64, 8  # what a number holds of each; an empty slot holds 0
 
 
@@ -44,16 +44,12 @@ def same_memory(
     name: str = "memory",
 ) -> None:
     """One case: a layer's blocks hold this and nothing else; of a difference, the first slot is told."""
-    probe.cases += 1
-    if torch.equal(came, expected):
-        return
-    different = (came != expected).flatten(2).any(2)
-    # The first token that is missing says more than one that is where none should be.
-    missing = [(abs(expected[block, offset, 0, 0]), block, offset) for block, offset in different.nonzero().tolist()]
-    block, offset = min((place for place in missing if place[0]), default=min(missing))[1:]
-    place = f"{name}[{block}, {offset}], slot {block * came.shape[1] + offset}: "
-    right, wrong = _described(expected[block, offset]), _described(came[block, offset])
-    probe.fail(place + right, place + wrong, _named(came, slip, slips))
+
+    def told(rows: torch.Tensor) -> str:
+        block, offset = _first_difference(came, expected)
+        return f"{name}[{block}, {offset}], slot {block * came.shape[1] + offset}: {_described(rows[block, offset])}"
+
+    probe.equal(came, expected, slip, slips, same=torch.equal, told=told)
 
 
 def same_history(
@@ -69,29 +65,29 @@ def same_history(
     Args:
         slips: for each more precise reason, the tensor, or the shape, by which it gives itself away.
     """
-    probe.cases += 1
     if not isinstance(came, torch.Tensor):
         kind = "None" if came is None else f"a {type(came).__name__}"
         probe.fail(f"{what}, {tuple(expected.shape)}", kind, "no-return" if came is None else "not-a-tensor")
-    if came.shape != expected.shape:
-        probe.fail(f"{what}, {tuple(expected.shape)}", f"{tuple(came.shape)}", _named(came, slip, slips))
-    if torch.equal(came, expected):
-        return
-    head, position = (came != expected).any(3)[0].nonzero()[0].tolist()
-    place = f"{what}[0, {head}, {position}]: "
-    right, (wrong, its_head) = _owner(expected[0, head, position])[0], _owner(came[0, head, position])
-    if its_head not in (head, -1):
-        wrong += f", head {its_head}"
-    probe.fail(place + right, place + wrong, _named(came, slip, slips))
+
+    def told(held: torch.Tensor) -> str:
+        if came.shape != expected.shape:
+            return f"{what}, {tuple(held.shape)}"
+        head, position = (came != expected).any(3)[0].nonzero()[0].tolist()
+        owner, its_head = _owner(held[0, head, position])
+        return f"{what}[0, {head}, {position}]: {owner}" + ("" if its_head in (head, -1) else f", head {its_head}")
+
+    probe.equal(came, expected, slip, slips, same=_fits, told=told)
 
 
-def _named(came: torch.Tensor, slip: str, slips: Mapping[str, torch.Tensor | tuple]) -> str:
-    for name, giveaway in slips.items():
-        if isinstance(giveaway, torch.Tensor) and giveaway.shape == came.shape and torch.equal(giveaway, came):
-            return name
-        if isinstance(giveaway, tuple) and giveaway == tuple(came.shape):
-            return name
-    return slip
+def _fits(came: torch.Tensor, giveaway: torch.Tensor | tuple) -> bool:
+    return tuple(came.shape) == giveaway if isinstance(giveaway, tuple) else torch.equal(came, giveaway)
+
+
+def _first_difference(came: torch.Tensor, expected: torch.Tensor) -> tuple[int, int]:
+    """Block and offset of the first token that is missing, which says more than one that is where none should be."""
+    different = (came != expected).flatten(2).any(2).nonzero().tolist()
+    missing = [(abs(expected[block, offset, 0, 0]), block, offset) for block, offset in different]
+    return min((place for place in missing if place[0]), default=min(missing))[1:]
 
 
 def _described(rows: torch.Tensor) -> str:

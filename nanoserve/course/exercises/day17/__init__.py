@@ -1,6 +1,6 @@
 """Day 17: sampling, the stream that gives its blocks back, and one pool for all runs."""
 
-from nanoserve.course.exercises.day17 import drawing, keeping, memory, ways_out
+from nanoserve.course.exercises.day17 import drawing, keeping, memory, tokens, ways_out
 from nanoserve.course.tasks import Task, load_slips
 from nanoserve.generation import cache_for, decode
 from nanoserve.sampling import sample, warp
@@ -36,8 +36,10 @@ TASKS = (
         reference=sample,
         stages=(
             drawing.temperature_0_is_the_likeliest,
+            drawing.temperature_0_never_draws,
             drawing.above_0_a_token_is_drawn,
             drawing.draws_follow_the_probabilities,
+            drawing.a_small_temperature_draws_too,
             drawing.only_what_is_kept_is_drawn,
             drawing.the_generator_draws,
             drawing.half_precision_is_no_matter,
@@ -52,14 +54,16 @@ TASKS = (
         difficulty=4,
         reference=decode,
         stages=(
-            ways_out.the_tokens_come,
-            ways_out.a_step_feeds_what_is_new,
-            ways_out.next_token_chooses,
-            ways_out.each_token_comes_as_soon_as_it_is_there,
-            ways_out.an_eos_is_the_last_token,
+            tokens.the_tokens_come,
+            tokens.a_step_feeds_what_is_new,
+            tokens.next_token_chooses,
+            tokens.each_token_comes_as_soon_as_it_is_there,
+            tokens.an_eos_is_the_last_token,
             ways_out.a_text_that_ends_gives_its_blocks_back,
             ways_out.an_error_gives_the_blocks_back,
+            ways_out.an_error_in_next_token_gives_the_blocks_back,
             ways_out.a_reader_who_leaves_gives_the_blocks_back,
+            ways_out.an_error_thrown_in_gives_the_blocks_back,
             ways_out.ctrl_c_gives_the_blocks_back,
             ways_out.the_others_keep_their_blocks,
             ways_out.the_cache_is_freed_once,

@@ -26,6 +26,13 @@ def temperature_0_is_the_likeliest(probe: Probe) -> None:
     probe.equal(came, 2, slip, {"value-for-index": 7.0})
 
 
+def temperature_0_never_draws(probe: Probe) -> None:
+    """temperature 0 draws nothing, however close the logits are"""
+    row = torch.tensor([0.0, 1e-6, 0.0, 0.0])
+    for _ in range(40):
+        probe.equal(_call(probe, row, 0.0), 1, "nearly-greedy")
+
+
 def above_0_a_token_is_drawn(probe: Probe) -> None:
     """above 0 a token is drawn"""
     draws = _draw(probe, 40, _ROW, 1.0)
@@ -41,6 +48,12 @@ def draws_follow_the_probabilities(probe: Probe) -> None:
     cooler = (_ROW / 0.5).softmax(0)
     giveaways = {"temperature-not-passed": _LIKELY, "greedy-too-early": torch.tensor([0.0, 1.0, 0.0])}
     _follow(probe, 0.5, cooler, "other-frequencies", giveaways)
+
+
+def a_small_temperature_draws_too(probe: Probe) -> None:
+    """a small temperature above 0 draws too"""
+    giveaways = {"greedy-when-small": torch.tensor([0.0, 1.0, 0.0])}
+    _follow(probe, 1e-3, _LIKELY, "other-frequencies", giveaways, _LIKELY.log() * 1e-3)
 
 
 def only_what_is_kept_is_drawn(probe: Probe) -> None:
@@ -110,10 +123,15 @@ def _draw(probe: Probe, times: int, row: torch.Tensor, *settings: object, seed: 
 
 
 def _follow(
-    probe: Probe, temperature: float, expected: torch.Tensor, slip: str, giveaways: dict[str, torch.Tensor]
+    probe: Probe,
+    temperature: float,
+    expected: torch.Tensor,
+    slip: str,
+    giveaways: dict[str, torch.Tensor],
+    row: torch.Tensor = _ROW,
 ) -> None:
     """Many draws must come as often as expected, to five hundredths: chance alone goes no further than four."""
-    draws = torch.tensor(_draw(probe, _DRAWS, _ROW, temperature)).bincount(minlength=3) / _DRAWS
+    draws = torch.tensor(_draw(probe, _DRAWS, row, temperature)).bincount(minlength=3) / _DRAWS
     probe.cases += 1
     if _distance(draws, expected) < 0.05:
         return

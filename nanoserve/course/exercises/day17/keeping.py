@@ -28,9 +28,12 @@ def temperature_divides(probe: Probe) -> None:
 
 def the_callers_row_stays(probe: Probe) -> None:
     """the caller's logits stay as they are"""
-    row = torch.tensor([2.0, 1.0, -1.0, 0.0])
-    probe.record("warp(row, 0.5, 2, 0.7)", probe.subject, row, 0.5, 2, 0.7, shows_result=False)
-    probe.equal(row.tolist(), [2.0, 1.0, -1.0, 0.0], "changes-the-row")
+    for temperature, slip in ((0.5, "changes-the-row"), (1.0, "changes-the-row-at-1")):
+        row = torch.tensor([2.0, 1.0, -1.0, 0.0])
+        probe.calls.clear()
+        line = f"warp(row, {temperature}, 2, 0.7)"
+        probe.record(line, probe.subject, row, temperature, 2, 0.7, shows_result=False)
+        probe.equal(row.tolist(), [2.0, 1.0, -1.0, 0.0], slip)
 
 
 def top_k_keeps_k(probe: Probe) -> None:

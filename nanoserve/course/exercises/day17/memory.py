@@ -13,7 +13,8 @@ def without_blocks(probe: Probe) -> None:
     came = _call(probe, 10, False, 16, None)
     probe.cases += 1
     if not isinstance(came, NaiveKVCache):
-        probe.fail("a NaiveKVCache", _kind(came), "no-return" if came is None else "always-paged")
+        kinds = {type(None): "no-return", type: "class-for-cache"}
+        probe.fail("a NaiveKVCache", _kind(came), kinds.get(type(came), "always-paged"))
 
 
 def a_pool_of_its_own(probe: Probe) -> None:
@@ -100,9 +101,10 @@ def _call(probe: Probe, tokens: int, paged: bool, size: int, allocator: object) 
 def _paged(probe: Probe, slip: str, *arguments: object) -> PagedKVCache:
     came = _call(probe, *arguments)
     if not isinstance(came, PagedKVCache):
-        probe.fail("a PagedKVCache", _kind(came), "not-a-cache" if isinstance(came, KVPool) else slip)
+        kinds = {type(None): "no-return", type: "class-for-cache", KVPool: "not-a-cache"}
+        probe.fail("a PagedKVCache", _kind(came), kinds.get(type(came), slip))
     return came
 
 
 def _kind(value: object) -> str:
-    return show(value) if value is None else f"a {type(value).__name__}"
+    return show(value) if value is None or isinstance(value, type) else f"a {type(value).__name__}"

@@ -1,0 +1,86 @@
+"""How a stage tries a learner's kernel: a launch in "What ran", its errors and races as verdicts, and the compiler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from nanoserve.course.kernels.launch import Run, compiled, try_launch
+from nanoserve.course.probe import Probe
+
+
+def tried(
+    probe: Probe,
+    grid: tuple[int, ...],
+    *args: Any,
+    race: str,
+    reads: str,
+    writes: str,
+    driver: Any = None,
+    **constants: Any,
+) -> Run:
+    """Launch the learner's kernel, or an exercise's own that calls the learner's function by its name.
+
+    Args:
+        args, constants: the kernel's arguments, by place and by name; tensors are left as they are.
+        race: the slip when programs are in each other's way.
+        reads, writes: the slip when one reads, or writes, outside a tensor.
+        driver: the kernel to launch where the learner writes a function that is no kernel.
+
+    Raises:
+        Mismatch: a race, or an access outside.
+        Exception: what the learner's kernel raised, with the learner's line.
+    """
+    others = {} if driver is None else {probe.subject.__name__: probe.subject}
+    run = try_launch(driver or probe.subject, grid, args, constants, others=others)
+    print(run.printed, end="")
+    with (
+        probe.on_error(IndexError, slip=reads, match=r"^program .* reads element"),
+        probe.on_error(IndexError, slip=writes, match=r"^program .* (writes|updates) element"),
+    ):
+        probe.record(run.call, _outcome, run, shows_result=False)
+    if run.races:
+        probe.fail("no element that two programs are at odds about", run.races[0], race)
+    return run
+
+
+def builds(probe: Probe, *args: Any, slips: Mapping[str, str], driver: Any = None, **constants: Any) -> None:
+    """One case: the compiler takes the kernel as it is, for an A100.
+
+    Args:
+        args, constants: as for a launch.
+        slips: a part of the compiler's message -> the slip that it means; "" means any.
+
+    Raises:
+        Mismatch: it does not.
+    """
+    probe.cases += 1
+    others = {} if driver is None else {probe.subject.__name__: probe.subject}
+    probe.calls.append(f"compile {probe.subject.__name__} for compute capability 8.0, without running it")
+    try:
+        compiled(driver or probe.subject, (8, 0), *args, others=others, **constants)
+    except Exception as error:
+        came = f"{type(error).__name__}: {error}"
+        probe.fail("a kernel that Triton compiles", came, next(slips[part] for part in slips if part in came))
+
+
+def undefined(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A fresh output: NaN wherever the kernel writes nothing."""
+    return torch.full(shape, torch.nan, dtype=dtype)
+
+
+def close(came: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Equal to 1e-5, NaN where NaN is expected."""
+    return came.shape == expected.shape and torch.allclose(came, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def numbers(values: torch.Tensor) -> str:
+    """A small tensor on one line, with NaN as a dot: that is where nothing was written."""
+    if values.ndim > 1:
+        return f"[{', '.join(map(numbers, values))}]"
+    return f"[{' '.join('·' if value != value else f'{value:g}' for value in values.tolist())}]"
+
+
+def _outcome(run: Run) -> None:
+    if run.error is not None:
+        raise run.error
