@@ -62,4 +62,5 @@ def run_continuous(
 def _roomy_slots(model: Llama, num_slots: int, runs: list[RunArguments], block_size: int = 16) -> PagedSlotKVCache:
     """Slots over a pool that holds the largest of the runs together, and so any that come together, and scratch."""
     blocks = sorted(-(-(len(run.prompt) + run.max_new_tokens - 1) // block_size) for run in runs)
-    return PagedSlotKVCache(KVPool.for_model(model, sum(blocks[-num_slots:]) + 1, block_size), num_slots)
+    most = max(1, sum(blocks[-num_slots:]))
+    return PagedSlotKVCache(KVPool.for_model(model, most + 1, block_size), num_slots)

@@ -46,8 +46,8 @@ class EngineStats:
 class Engine:
     """Runs requests together: in each step everyone who runs gets a token, who is done leaves, and who fits comes in.
 
-    When the model raises, in a prefill or a decode step, that has not happened: who was to come in waits, who runs keeps
-    slot and tokens, and `step` may be called again. `abort` takes out a request that makes the model raise each time.
+    When the model raises, in a prefill or a decode step, that has not happened: who was to come in waits, who runs
+    keeps slot and tokens, and `step` may be called again. `abort` takes out a request that makes it raise each time.
 
     Args:
         model: the model.

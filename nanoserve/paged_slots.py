@@ -1,5 +1,7 @@
 """Day 22: the slots of a batch over one pool: a block table for each, and a scratch block for those that are idle."""
 
+from importlib.util import find_spec
+
 import torch
 
 from nanoserve.cache import write_by_slot
@@ -16,20 +18,21 @@ class PagedSlotKVCache(Slots):
     Args:
         pool: the memory; one of its blocks becomes the scratch block, until `free`. Others may share the rest.
         num_slots: sequences that decode together, at most.
-        kernel: read the blocks in place, through the Triton kernel; by default where there is CUDA. Otherwise the
-            sequences are copied together, which any device can do.
 
     Attributes:
-        scratch: id of the scratch block.
+        kernel: as `PagedKVCache.kernel`: None for the Triton kernel on a GPU and a copy of the blocks elsewhere.
+        scratch: id of the scratch block; None once everything was freed.
         block_tables: (num_slots, num_blocks) on the pool's device, the mirror of `tables`.
     """
 
-    def __init__(self, pool: KVPool, num_slots: int, kernel: bool | None = None) -> None:
+    kernel: bool | None = None
+
+    def __init__(self, pool: KVPool, num_slots: int) -> None:
         allocator = pool.allocator
-        super().__init__(num_slots, allocator, (allocator.num_blocks - 1) * allocator.block_size, pool.k.device)
+        longest = (allocator.num_blocks - 1) * allocator.block_size
+        super().__init__(num_slots, longest, pool.k.device, allocator)
         self.pool = pool
-        self.kernel = pool.k.is_cuda if kernel is None else kernel
-        self.scratch = allocator.allocate()
+        self.scratch: int | None = allocator.allocate()
         self._wipe([self.scratch])
         self.block_tables = torch.full((num_slots, allocator.num_blocks), self.scratch, device=self.device)
 
@@ -39,19 +42,24 @@ class PagedSlotKVCache(Slots):
         return self.pool.k.nbytes + self.pool.v.nbytes
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """As `Slots.attend`, with the kernel where it is asked for."""
-        if not self.kernel:
+        """As `Slots.attend`; with the kernel, the queries read the blocks where they lie."""
+        kernel = q.is_cuda and find_spec("triton") is not None if self.kernel is None else self.kernel
+        if not kernel:
             return super().attend(layer, q, k, v)
-        from nanoserve.kernels import paged_attention  # needs Triton, which not every machine has
+        from nanoserve.kernels import paged_attention  # here, for a machine without Triton runs all the rest
 
-        self._write(layer, k, v)
-        pool = self.pool
-        out = paged_attention(q.squeeze(2), pool.k[layer], pool.v[layer], self._step_tables, self._step_lengths)
-        return out.unsqueeze(2)
+        self.store(layer, k, v)
+        keys, values = self.pool.k[layer], self.pool.v[layer]
+        return paged_attention(q[:, :, 0], keys, values, self._step_tables, self._step_lengths).unsqueeze(2)
+
+    def store(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
+        """Write each slot's new token of one layer, (num_slots, num_kv_heads, 1, head_dim), into its place."""
+        write_by_slot(self.pool.k[layer], self._places, k.transpose(0, 2))  # (1, num_kv_heads, num_slots, head_dim)
+        write_by_slot(self.pool.v[layer], self._places, v.transpose(0, 2))
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Store each slot's new token, and return a copy of all slots' blocks, padded to the longest with scratch."""
-        self._write(layer, k, v)
+        self.store(layer, k, v)
         return self._gather(self.pool.k[layer]), self._gather(self.pool.v[layer])
 
     def release(self, slot: int) -> None:
@@ -66,14 +74,9 @@ class PagedSlotKVCache(Slots):
             self.allocator.free(self.scratch)
             self.scratch = None
 
-    def _write(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
-        # (num_slots, num_kv_heads, 1, head_dim), and `write_by_slot` wants (1, num_kv_heads, tokens, head_dim)
-        write_by_slot(self.pool.k[layer], self._places, k.transpose(0, 2))
-        write_by_slot(self.pool.v[layer], self._places, v.transpose(0, 2))
-
     def _gather(self, memory: torch.Tensor) -> torch.Tensor:
         """Copy the slots' blocks of one layer together: (num_slots, num_kv_heads, blocks * block_size, head_dim)."""
-        pages = memory.view(len(memory), -1).index_select(0, self._step_tables.flatten())  # whole blocks
+        pages = memory.view(len(memory), -1).index_select(0, self._pages)  # whole blocks
         return pages.view(self.num_slots, -1, *memory.shape[2:]).transpose(1, 2)
 
     def _grow(self, slot: int, num_tokens: int) -> None:
@@ -104,5 +107,6 @@ class PagedSlotKVCache(Slots):
         self._places = blocks * size + lengths % size  # an idle slot's is in the scratch block
         self._step_tables = self.block_tables[:, : self._blocks_for(self.seq_len + 1)]
         self._step_lengths = lengths + 1
+        self._pages = self._step_tables.flatten()
         column = torch.arange(self._step_tables.shape[1] * size, device=self.device)
         self._mask = (column < self._step_lengths.unsqueeze(1))[:, None, None]  # (num_slots, 1, 1, columns)

@@ -21,9 +21,9 @@ class Slots(KVCache):
 
     Args:
         num_slots: sequences that decode together, at most.
-        allocator: whose blocks the sequences fill.
         max_len: tokens of the longest sequence that can be held.
         device: of the keys and values.
+        allocator: whose blocks the sequences fill; one block of `max_len` tokens a slot unless one is given.
 
     Attributes:
         tables: the block table of each slot that holds a sequence.
@@ -31,13 +31,14 @@ class Slots(KVCache):
         offsets: what each slot adds to a token's index for RoPE: the pads that stood before its prompt.
     """
 
-    def __init__(self, num_slots: int, allocator: BlockAllocator, max_len: int, device: torch.device) -> None:
-        if num_slots < 1:
-            raise ValueError(f"num_slots must be at least 1, got {num_slots}")
-        self.num_slots = num_slots
-        self.allocator = allocator
-        self.max_len = max_len
-        self.device = device
+    def __init__(
+        self, num_slots: int, max_len: int, device: torch.device, allocator: BlockAllocator | None = None
+    ) -> None:
+        for name, size in (("num_slots", num_slots), ("max_len", max_len)):
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
+        self.num_slots, self.max_len, self.device = num_slots, max_len, device
+        self.allocator = BlockAllocator(num_slots, max_len) if allocator is None else allocator
         self.tables: dict[int, BlockTable] = {}
         self.lengths = [0] * num_slots
         self.offsets = [0] * num_slots
@@ -177,7 +178,7 @@ class Slots(KVCache):
 class SlotKVCache(Slots):
     """One contiguous row of `max_len` tokens for each slot, reserved whatever the sequence in it will need.
 
-    A row counts as one block of `max_len` tokens.
+    To the books a row is one block of `max_len` tokens.
 
     Args:
         model: whose keys and values it will hold.
@@ -188,7 +189,7 @@ class SlotKVCache(Slots):
     """
 
     def __init__(self, model: Llama, num_slots: int, max_len: int) -> None:
-        super().__init__(num_slots, BlockAllocator(num_slots, max_len), max_len, model.device)
+        super().__init__(num_slots, max_len, model.device)
         config = model.config
         shape = config.num_hidden_layers, num_slots, config.num_key_value_heads, max_len, config.head_dim
         self.k, self.v = (torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(2))
