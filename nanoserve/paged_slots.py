@@ -43,8 +43,7 @@ class PagedSlotKVCache(Slots):
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """As `Slots.attend`; with the kernel, the queries read the blocks where they lie."""
-        kernel = q.is_cuda and find_spec("triton") is not None if self.kernel is None else self.kernel
-        if not kernel:
+        if not self._in_place:
             return super().attend(layer, q, k, v)
         from nanoserve.kernels import paged_attention  # here, for a machine without Triton runs all the rest
 
@@ -60,7 +59,7 @@ class PagedSlotKVCache(Slots):
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Store each slot's new token, and return a copy of all slots' blocks, padded to the longest with scratch."""
         self.store(layer, k, v)
-        return self._gather(self.pool.k[layer]), self._gather(self.pool.v[layer])
+        return self._gather(self.pool.k[layer], self._copies[0]), self._gather(self.pool.v[layer], self._copies[1])
 
     def release(self, slot: int) -> None:
         """Give a sequence's blocks back; its slot is idle and points to the scratch block."""
@@ -74,10 +73,14 @@ class PagedSlotKVCache(Slots):
             self.allocator.free(self.scratch)
             self.scratch = None
 
-    def _gather(self, memory: torch.Tensor) -> torch.Tensor:
+    @property
+    def _in_place(self) -> bool:
+        return self.device.type == "cuda" and find_spec("triton") is not None if self.kernel is None else self.kernel
+
+    def _gather(self, memory: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
         """Copy the slots' blocks of one layer together: (num_slots, num_kv_heads, blocks * block_size, head_dim)."""
-        pages = memory.view(len(memory), -1).index_select(0, self._pages)  # whole blocks
-        return pages.view(self.num_slots, -1, *memory.shape[2:]).transpose(1, 2)
+        torch.index_select(memory.view(len(memory), -1), 0, self._pages, out=copy)  # whole blocks
+        return copy.view(self.num_slots, -1, *memory.shape[2:]).transpose(1, 2)
 
     def _grow(self, slot: int, num_tokens: int) -> None:
         table = self.tables[slot]
@@ -107,6 +110,10 @@ class PagedSlotKVCache(Slots):
         self._places = blocks * size + lengths % size  # an idle slot's is in the scratch block
         self._step_tables = self.block_tables[:, : self._blocks_for(self.seq_len + 1)]
         self._step_lengths = lengths + 1
+        if self._in_place:
+            return
         self._pages = self._step_tables.flatten()
-        column = torch.arange(self._step_tables.shape[1] * size, device=self.device)
+        # All layers copy into the same memory: fresh memory costs a page fault every 4 KB, more than the copy itself.
+        self._copies = self.pool.k.new_empty(2, len(self._pages), self.pool.k[0, 0].numel())
+        column = torch.arange(len(self._pages) // self.num_slots * size, device=self.device)
         self._mask = (column < self._step_lengths.unsqueeze(1))[:, None, None]  # (num_slots, 1, 1, columns)

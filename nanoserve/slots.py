@@ -92,7 +92,7 @@ class Slots(KVCache):
 
     def reserve_step(self) -> bool:
         """Make room for one more token in every sequence, or in none; say whether there was room."""
-        if self._blocks_due() > self.allocator.num_free:
+        if self.seq_len == self.max_len or self._blocks_due() > self.allocator.num_free:
             return False
         for slot in self.tables:
             self._grow(slot, self.lengths[slot] + 1)

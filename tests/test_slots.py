@@ -165,6 +165,15 @@ def test_room_for_a_step_is_made_for_all_or_for_none(tiny):  # trap 4
 
 
 @both
+def test_a_sequence_that_is_as_long_as_can_be_has_no_room_for_a_step(tiny, make):
+    slots = make(tiny) if make is contiguous else make(tiny, num_blocks=1 + 16)
+    slots.admit([0], *prefill(tiny, [prompt_of(63)]))
+    decode(tiny, slots, {0: 5})
+    assert slots.seq_len == slots.max_len == 64
+    assert not slots.reserve_step()
+
+
+@both
 def test_a_step_that_was_not_counted_can_be_run_again(tiny, make):
     slots = make(tiny)
     slots.admit([0, 1], *prefill(tiny, PROMPTS[:2]))
