@@ -32,7 +32,7 @@ test: setup ## check all of it: style, engine, exercises, notebooks, the course 
 	@$(RUN) -m ruff check --quiet .
 	@$(RUN) -m ruff format --check --quiet .
 	@echo "Running the tests (some minutes)"
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 notebooks: setup ## build the notebooks from notebooks/src
 	@echo "Building the notebooks (a minute or two)"

@@ -14,9 +14,12 @@ from tests.browser import BROWSER, OpenNotebook, open_notebook
 sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
 import build
 
-pytestmark = pytest.mark.skipif(
-    BROWSER is None and not os.environ.get("CI"), reason="no Chromium here: install it to test the browser too"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        BROWSER is None and not os.environ.get("CI"), reason="no Chromium here: install it to test the browser too"
+    ),
+    pytest.mark.xdist_group("day 14 in a browser"),  # one open notebook serves them all
+]
 
 FORGETS_TO_BOOK = "return self._free.pop()"
 ALLOCATE = """\

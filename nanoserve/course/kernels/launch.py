@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from nanoserve.course.kernels.accesses import Access
-from nanoserve.course.kernels.jobs import Answer, CompileJob, RunJob, Told, shown
+from nanoserve.course.kernels.jobs import Answer, CompileJob, RunJob, Told, Window, shown
 from nanoserve.course.kernels.package import Package, jit_function, pack
 from nanoserve.course.kernels.process import ProcessDied, Server
 from nanoserve.course.limits import OutOfTime
@@ -99,6 +99,7 @@ def try_launch(
     """The same with nothing printed and the tensors given left as they are.
 
     Args:
+        args, constants: as for `launch`; a tensor may also be given as a `Window`.
         others: jit functions that stand in for those that the kernel calls by these names.
 
     Raises:
@@ -106,8 +107,10 @@ def try_launch(
         RuntimeError: Triton does not run here; the message says what to change.
     """
     bound = _bind(kernel, args, constants)
+    windows = {name: value.first for name, value in bound.items() if isinstance(value, Window)}
+    bound |= {name: bound[name].tensor for name in windows}
     tensors = {name: value.detach().cpu() for name, value in bound.items() if isinstance(value, torch.Tensor)}
-    job = RunJob(pack(kernel, others), tuple(grid), bound | tensors, seconds, keeps)
+    job = RunJob(pack(kernel, others), tuple(grid), bound | tensors, windows, seconds, keeps)
     try:
         answer = _interpreter().do(job, seconds)
     except TimeoutError:

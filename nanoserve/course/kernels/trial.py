@@ -1,12 +1,16 @@
 """How a stage tries a learner's kernel: a launch in "What ran", its errors and races as verdicts, and the compiler."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled, try_launch
 from nanoserve.course.probe import Probe
+
+
+Outside = str | Callable[[Access], str]
 
 
 def tried(
@@ -14,8 +18,8 @@ def tried(
     grid: tuple[int, ...],
     *args: Any,
     race: str,
-    reads: str,
-    writes: str,
+    reads: Outside,
+    writes: Outside,
     driver: Any = None,
     **constants: Any,
 ) -> Run:
@@ -24,7 +28,7 @@ def tried(
     Args:
         args, constants: the kernel's arguments, by place and by name; tensors are left as they are.
         race: the slip when programs are in each other's way.
-        reads, writes: the slip when one reads, or writes, outside a tensor.
+        reads, writes: the slip when one reads, or writes, outside a tensor; or what tells it from that access.
         driver: the kernel to launch where the learner writes a function that is no kernel.
 
     Raises:
@@ -34,11 +38,14 @@ def tried(
     others = {} if driver is None else {probe.subject.__name__: probe.subject}
     run = try_launch(driver or probe.subject, grid, args, constants, others=others)
     print(run.printed, end="")
-    with (
-        probe.on_error(IndexError, slip=reads, match=r"^program .* reads element"),
-        probe.on_error(IndexError, slip=writes, match=r"^program .* (writes|updates) element"),
-    ):
+    try:
         probe.record(run.call, _outcome, run, shows_result=False)
+    except IndexError as error:
+        if not (run.accesses and run.accesses[-1].outside):
+            raise
+        slip = reads if run.accesses[-1].kind == "read" else writes
+        slip = slip if isinstance(slip, str) else slip(run.accesses[-1])
+        probe.fail("no element outside a tensor", f"{type(error).__name__}: {error}", slip)
     if run.races:
         probe.fail("no element that two programs are at odds about", run.races[0], race)
     return run

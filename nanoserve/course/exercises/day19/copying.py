@@ -1,0 +1,119 @@
+"""Task 19.1: each mechanism of a copy, alone."""
+
+import torch
+
+from nanoserve.course.kernels.accesses import Access
+from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
+from nanoserve.course.probe import Probe
+
+NAN = torch.nan
+# What only the interpreter takes; of each, a part of the compiler's message.
+REFUSED = {
+    "global variable": "plain-global",
+    "Boolean value": "if-on-a-vector",
+    "": "not-compiled",
+}
+
+
+def one_program_copies_its_block(probe: Probe) -> None:
+    """One program, and just as many elements as its block has."""
+    x, y = torch.arange(10.0, 18.0), undefined(8)
+    with (
+        probe.on_error(ValueError, slip="scalar-pointer", match="if pointer argument is not a block"),
+        probe.on_error(TypeError, slip="indexed", match="not iterable"),
+    ):
+        run = tried(
+            probe,
+            (1,),
+            x,
+            y,
+            8,
+            BLOCK=8,
+            race="lanes-in-one-place",
+            reads="beyond-the-block",
+            writes="beyond-the-block",
+        )
+    if not close(run.tensors["x"], x):
+        probe.fail(f"x = {numbers(x)}", f"x = {numbers(run.tensors['x'])}", "wrong-way-round")
+    slips = {
+        "nothing-stored": undefined(8),
+        "place-for-value": torch.arange(8.0),
+        "one-value-for-all": torch.full((8,), 10.0),
+        "one-element": torch.tensor([10.0, *[NAN] * 7]),
+    }
+    _equal(probe, run.tensors["y"], x, "wrong-copy", slips)
+
+
+def the_compiler_takes_it(probe: Probe) -> None:
+    """The compiler, which takes less than the interpreter, takes the kernel."""
+    builds(probe, torch.zeros(8), torch.zeros(8), 8, BLOCK=8, slips=REFUSED)
+
+
+def each_program_has_a_part_of_its_own(probe: Probe) -> None:
+    """Two programs with a block each."""
+    x = torch.arange(10.0, 26.0)
+    first, rest = x[:8], [NAN] * 8
+    slips = {
+        "no-program-id": torch.tensor([*first, *rest]),
+        "not-times-block": torch.tensor([*x[:9], *rest[1:]]),
+        "loads-from-one-place": torch.tensor([*first, *first]),
+    }
+    _copied(probe, 2, 8, x, "wrong-part", slips, race="stores-in-one-place", outside="too-far")
+
+
+def fewer_elements_than_a_block_has(probe: Probe) -> None:
+    """Five elements, and a block of 8."""
+    x = torch.arange(10.0, 15.0)
+
+    def outside(access: Access) -> str:
+        if access.elements.max() == 5:
+            return "one-past-the-end"
+        return "load-not-masked" if access.kind == "read" else "store-not-masked"
+
+    slips = {"last-left-out": torch.tensor([*x[:-1], NAN]), "whole-blocks-only": undefined(5)}
+    _copied(probe, 1, 8, x, "wrong-end", slips, race="wrong-end", outside=outside)
+
+
+def the_last_block_is_cut_where_the_elements_end(probe: Probe) -> None:
+    """Nineteen elements: two whole blocks and a part of one."""
+    x = torch.arange(10.0, 29.0)
+    _copied(probe, 3, 8, x, "wrong-end", {}, race="wrong-end", outside="lanes-compared")
+
+
+def programs_past_the_end_do_nothing(probe: Probe) -> None:
+    """More programs than there is work for."""
+    _copied(probe, 3, 8, torch.arange(10.0, 13.0), "wrong-end", {}, race="wrong-end", outside="lanes-compared")
+
+
+def a_block_of_any_size(probe: Probe) -> None:
+    """Ten elements in blocks of 4, and in blocks of 16."""
+    x = torch.arange(10.0, 20.0)
+    for programs, block in [(3, 4), (1, 16)]:
+        _copied(probe, programs, block, x, "size-written-in", {}, race="size-written-in", outside="size-written-in")
+
+
+def other_numbers_than_fp32(probe: Probe) -> None:
+    """Integers too large for fp32, and halves."""
+    for x in (torch.tensor([2**53 + 1, 7, -1]), torch.tensor([0.5, 3.0, -65504.0], dtype=torch.float16)):
+        run = tried(
+            probe, (1,), x, torch.zeros_like(x), 3, BLOCK=4, race="wrong-end", reads="wrong-end", writes="wrong-end"
+        )
+        probe.equal(run.tensors["y"].tolist(), x.tolist(), "through-fp32")
+
+
+def _copied(
+    probe: Probe,
+    programs: int,
+    block: int,
+    x: torch.Tensor,
+    slip: str,
+    slips: dict[str, torch.Tensor],
+    race: str,
+    outside: Outside,
+) -> None:
+    run = tried(probe, (programs,), x, undefined(len(x)), len(x), BLOCK=block, race=race, reads=outside, writes=outside)
+    _equal(probe, run.tensors["y"], x, slip, slips)
+
+
+def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:
+    probe.equal(came, expected, slip, slips, same=close, told=lambda y: f"y = {numbers(y)}")

@@ -1,0 +1,166 @@
+"""Task 19.3: each mechanism of a gather through the block table, alone."""
+
+import torch
+
+from nanoserve.course.kernels.accesses import Access
+from nanoserve.course.kernels.jobs import Window
+from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
+from nanoserve.course.probe import Probe
+
+REFUSED = {
+    "global variable": "plain-global",
+    "Boolean value": "if-on-a-vector",
+    "": "not-compiled",
+}
+
+
+def one_block(probe: Probe) -> None:
+    """Two tokens in one block, which is not the pool's first."""
+    pool = _pool(4, 2, 4)
+    flat = pool.view(-1, 4)
+    slips = {
+        "nothing-stored": undefined(2, 4),
+        "table-ignored": flat[:2],
+        "id-for-slot": flat[2:4],
+        "one-slot-for-all": flat[[4, 4]],
+        "rows-overlap": torch.stack([pool.flatten()[slot : slot + 4] for slot in (4, 5)]),
+    }
+
+    def outside(access: Access) -> str:
+        return "token-for-entry" if access.tensor == "table" else "too-far"
+
+    _gathered(probe, pool, [2], 2, 2, "wrong-rows", slips, outside)
+
+
+def the_compiler_takes_it(probe: Probe) -> None:
+    """The compiler, which takes less than the interpreter, takes the kernel."""
+    table = torch.zeros(2, dtype=torch.int32)
+    constants = {"DIM": 3, "DIM_PAD": 4, "TILE": 4}
+    builds(probe, torch.zeros(4, 2, 3), table, torch.zeros(4, 3), 4, 2, **constants, slips=REFUSED)
+
+
+def blocks_that_lie_scattered(probe: Probe) -> None:
+    """Four tokens in two blocks of 2."""
+    pool = _pool(8, 2, 4)
+    flat = pool.view(-1, 4)
+    slips = {
+        "offset-not-reduced": flat[[4, 5, 2, 3]],
+        "one-entry-for-all": flat[[4, 5, 4, 5]],
+        "counted-on": flat[[4, 5, 6, 7]],
+        "one-slot-for-all": flat[[4, 4, 0, 0]],
+    }
+    _gathered(probe, pool, [2, 0], 4, 4, "wrong-rows", slips, "token-for-entry")
+
+
+def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
+    """Nine tokens for three programs of 4."""
+    pool = _pool(8, 2, 4)
+    rows = pool.view(-1, 4)[[4, 5, 0, 1, 2, 3, 12, 13, 8]]
+    slips = {
+        "no-program-id": torch.cat([rows[:4], undefined(5, 4)]),
+        "not-times-tile": torch.cat([rows[:6], undefined(3, 4)]),
+    }
+
+    def outside(access: Access) -> str:
+        return {"table": "table-not-masked", "out": "tokens-not-masked"}.get(access.tensor, "too-far")
+
+    _gathered(probe, pool, [2, 0, 1, 6, 4], 9, 4, "wrong-tile", slips, outside)
+
+
+def a_width_that_is_no_power_of_two(probe: Probe) -> None:
+    """Rows of 3 numbers, in tiles 4 wide."""
+    pool = _pool(8, 2, 3)
+    flat = torch.cat([pool.flatten(), undefined(80)])
+    slips = {"rows-by-the-pad": torch.stack([flat[4 * slot : 4 * slot + 3] for slot in (4, 5, 0, 1)])}
+
+    def outside(access: Access) -> str:
+        return "width-not-masked" if 3 in access.elements else "rows-by-the-pad"
+
+    _gathered(probe, pool, [2, 0], 4, 4, "wrong-width", slips, outside, race="width-not-masked")
+
+
+def a_block_of_any_size(probe: Probe) -> None:
+    """Blocks of 3 tokens, and of 5."""
+    for size in (3, 5):
+        _gathered(probe, _pool(4, size, 4), [2, 0, 3], 7, 4, "size-written-in", {}, "size-written-in")
+
+
+def a_pool_beyond_int32(probe: Probe) -> None:
+    """A pool of more than 2**31 numbers, of which only the last block is there."""
+    block, size = 2**19, 2**12
+    window = Window(_pool(1, size, 3), block * size * 3)
+    run = _run(probe, window, [block], 2, 2, size, 3, "int32", "too-far")
+    _equal(probe, run, window.tensor[0, :2], "int32", {})
+
+
+def agrees_with_torch_indexing(probe: Probe) -> None:
+    """Sequences of many lengths and widths, in fp16 too."""
+    generator = torch.Generator().manual_seed(19)
+    for tokens, size, dim, tile in [(1, 1, 1, 1), (9, 4, 80, 8), (33, 16, 5, 16), (20, 7, 64, 32)]:
+        pool = torch.randn(12, size, dim, generator=generator).half()
+        table = torch.randperm(12, generator=generator)[: -(-tokens // size)].tolist()
+        _gathered(probe, pool, table, tokens, tile, "other-sizes", {}, "other-sizes")
+
+
+def _gathered(
+    probe: Probe,
+    pool: torch.Tensor,
+    table: list[int],
+    tokens: int,
+    tile: int,
+    slip: str,
+    slips: dict[str, torch.Tensor],
+    outside: Outside,
+    race: str = "programs-overlap",
+) -> None:
+    size, dim = pool.shape[1:]
+    came = _run(probe, pool, table, tokens, tile, size, dim, outside, race)
+    slots = [table[token // size] * size + token % size for token in range(tokens)]
+    _equal(probe, came, pool.view(-1, dim)[slots], slip, slips)
+
+
+def _run(
+    probe: Probe,
+    pool: torch.Tensor | Window,
+    table: list[int],
+    tokens: int,
+    tile: int,
+    size: int,
+    dim: int,
+    outside: Outside,
+    race: str,
+) -> torch.Tensor:
+    dtype = (pool.tensor if isinstance(pool, Window) else pool).dtype
+    run = tried(
+        probe,
+        (-(-tokens // tile),),
+        pool,
+        torch.tensor(table, dtype=torch.int32),
+        undefined(tokens, dim, dtype=dtype),
+        tokens,
+        size,
+        DIM=dim,
+        DIM_PAD=1 << (dim - 1).bit_length(),
+        TILE=tile,
+        race=race,
+        reads=outside,
+        writes=outside,
+    )
+    probe.calls.append(f"where table = {table}")
+    return run.tensors["out"]
+
+
+def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:
+    """One case: these rows; of a difference, the first row is told."""
+
+    def told(rows: torch.Tensor) -> str:
+        wrong = [not close(one, other) for one, other in zip(came, expected, strict=True)].index(True)
+        return f"out[{wrong}] = {numbers(rows[wrong][:8])}"
+
+    probe.equal(came, expected, slip, slips, same=close, told=told)
+
+
+def _pool(num_blocks: int, block_size: int, dim: int) -> torch.Tensor:
+    """A pool whose numbers say where they lie: number d of slot s is s + d / 10."""
+    slots = torch.arange(num_blocks * block_size).unsqueeze(1)
+    return (slots + torch.arange(dim) / 10).view(num_blocks, block_size, dim)

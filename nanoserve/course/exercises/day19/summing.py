@@ -1,0 +1,125 @@
+"""Task 19.2: each mechanism of a sum over rows, alone."""
+
+import torch
+
+from nanoserve.course.kernels.accesses import Access
+from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
+from nanoserve.course.probe import Probe
+
+REFUSED = {
+    "oop-carried": "total-changes-its-type",
+    "global variable": "plain-global",
+    "Boolean value": "if-on-a-vector",
+    "": "not-compiled",
+}
+
+
+def a_row_that_fits(probe: Probe) -> None:
+    """One row, as long as a block."""
+    x = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
+    slips = {
+        "nothing-stored": undefined(1),
+        "mean-for-sum": torch.tensor([3.75]),
+        "first-element": torch.tensor([1.0]),
+        "no-step": sum(x[0, start:].sum() for start in range(4)).reshape(1),
+    }
+
+    def outside(access: Access) -> str:
+        return "row-stored" if access.kind == "write" else "beyond-the-row"
+
+    _summed(probe, x, 4, "wrong-sum", slips, outside=outside)
+
+
+def the_compiler_takes_it(probe: Probe) -> None:
+    """The compiler, which takes less than the interpreter, takes the kernel."""
+    builds(probe, torch.zeros(2, 8), torch.zeros(2), 8, 8, BLOCK=4, slips=REFUSED)
+
+
+def each_row_has_a_program(probe: Probe) -> None:
+    """Three rows, each as long as a block."""
+    x = _bits(3, 4)
+    slips = {"first-row-only": torch.full((3,), 15.0), "sums-in-one-place": torch.tensor([15.0, torch.nan, torch.nan])}
+    _summed(probe, x, 4, "wrong-row", slips, race="sums-in-one-place", outside="rows-too-far")
+
+
+def a_row_shorter_than_a_block(probe: Probe) -> None:
+    """One row of five elements, and a block of 8."""
+    slips = {"no-other": undefined(1), "last-column-left-out": torch.tensor([15.0])}
+
+    def outside(access: Access) -> str:
+        return "one-column-too-many" if access.elements.max() == 5 else "row-not-masked"
+
+    _summed(probe, _bits(1, 5), 8, "wrong-sum", slips, outside=outside)
+
+
+def rows_that_lie_apart(probe: Probe) -> None:
+    """Rows of three elements that begin 7 elements apart: a slice of a wider matrix."""
+    wide = _bits(3, 7)
+    flat = wide.flatten()
+    slips = {
+        name: torch.stack([flat[row * step : row * step + 3].sum() for row in range(3)])
+        for name, step in [("row-times-block", 4), ("row-times-columns", 3)]
+    }
+    _summed(probe, wide[:, :3], 4, "wrong-row", slips, outside="rows-too-far")
+
+
+def a_row_longer_than_a_block(probe: Probe) -> None:
+    """One row of ten elements, and a block of 4."""
+    x = _bits(1, 10)
+    row = x[0]
+    slips = {
+        "first-block-only": row[:4].sum(),
+        "last-block-only": row[8:].sum(),
+        "same-block-again": 3 * row[:4].sum(),
+        "tail-left-out": row[:8].sum(),
+    }
+    _summed(
+        probe, x, 4, "wrong-loop", {name: value.reshape(1) for name, value in slips.items()}, outside="tail-not-masked"
+    )
+
+
+def halves_are_summed_in_fp32(probe: Probe) -> None:
+    """4097 ones in fp16, which cannot hold 4097."""
+    x = torch.ones(1, 4097, dtype=torch.float16)
+    _summed(probe, x, 16, "wrong-sum", {"summed-in-half": torch.tensor([4096.0])}, shown=False)
+
+
+def any_number_of_rows_and_columns(probe: Probe) -> None:
+    """Rows and columns of many sizes."""
+    generator = torch.Generator().manual_seed(19)
+    for rows, columns, block in [(1, 1, 1), (5, 16, 16), (4, 33, 8), (2, 7, 32)]:
+        _summed(probe, torch.randn(rows, columns, generator=generator), block, "other-sizes", {})
+
+
+def _summed(
+    probe: Probe,
+    x: torch.Tensor,
+    block: int,
+    slip: str,
+    slips: dict[str, torch.Tensor],
+    race: str = "sums-in-one-place",
+    outside: Outside = "other-sizes",
+    shown: bool = True,
+) -> None:
+    rows, columns = x.shape
+    run = tried(
+        probe,
+        (rows,),
+        x,
+        undefined(rows),
+        columns,
+        x.stride(0) if rows > 1 else columns,
+        BLOCK=block,
+        race=race,
+        reads=outside,
+        writes=outside,
+    )
+    if shown and columns < 12:
+        probe.calls.append(f"where x = {numbers(x)}")
+    expected = x.double().sum(dim=1).float()
+    probe.equal(run.tensors["out"], expected, slip, slips, same=close, told=lambda out: f"out = {numbers(out)}")
+
+
+def _bits(rows: int, columns: int) -> torch.Tensor:
+    """Powers of two, so that a sum says what was summed."""
+    return (2.0 ** torch.arange(rows * columns)).reshape(rows, columns)
