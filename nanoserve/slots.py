@@ -1,4 +1,4 @@
-"""Day 22: many sequences in one decode step, each in a slot of its own; here in one contiguous row a slot."""
+"""Day 22: many sequences in one decode step, each in a slot of its own: the books, whatever memory lies under them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from nanoserve.allocator import BlockAllocator, KVCacheExhausted
 from nanoserve.block_table import BlockTable
 from nanoserve.cache import KVCache
-from nanoserve.model import Llama
 from nanoserve.prefill import PrefillCache
 
 
@@ -58,8 +57,10 @@ class Slots(KVCache):
         Args:
             lengths: tokens of each, with the first one that it will decode.
         """
+        if len(lengths) > len(self.free_slots()) or max(lengths, default=0) > self.max_len:
+            return False
         blocks = sum(self._blocks_for(length) for length in lengths)
-        return len(lengths) <= len(self.free_slots()) and blocks + self._blocks_due() <= self.allocator.num_free
+        return blocks + self._blocks_due() <= self.allocator.num_free
 
     def admit(self, slots: Sequence[int], prefill: PrefillCache, pad_lens: Sequence[int]) -> None:
         """Store the prompts that were prefilled together, each in its slot, and leave their pads behind.
@@ -73,22 +74,21 @@ class Slots(KVCache):
             pad_lens: pads before each row's first real token.
 
         Raises:
-            ValueError: a slot holds a sequence.
-            KVCacheExhausted: too few blocks are free; nothing was stored.
+            ValueError: a slot holds a sequence, or is named twice.
+            KVCacheExhausted: too few blocks are free, or a prompt is longer than `max_len`; nothing was stored.
         """
         lengths = [prefill.seq_len - pads for pads in pad_lens]
-        if not set(slots) <= set(self.free_slots()):
-            raise ValueError(f"slots {list(slots)} are not all free: these are {self.free_slots()}")
-        needed = sum(self._blocks_for(length) for length in lengths)
-        if needed > self.allocator.num_free:
-            raise KVCacheExhausted(
-                f"blocks needed for prompts of {lengths} tokens: {needed}; free: {self.allocator.num_free}"
-            )
-        for row, (slot, length, pads) in enumerate(zip(slots, lengths, pad_lens, strict=True)):
-            self.tables[slot] = BlockTable(self.allocator)
-            self._grow(slot, length)
-            self._store(slot, [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers])
-            self.lengths[slot], self.offsets[slot] = length, pads
+        self._require_room(slots, lengths)
+        try:
+            for row, (slot, length, pads) in enumerate(zip(slots, lengths, pad_lens, strict=True)):
+                self.tables[slot] = BlockTable(self.allocator)
+                self.lengths[slot], self.offsets[slot] = length, pads
+                self._grow(slot, length)
+                self._store(slot, [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers])
+        except BaseException:  # say the device's memory ran out: all of them are in, or none is
+            for slot in self.tables.keys() & set(slots):
+                self.release(slot)
+            raise
 
     def reserve_step(self) -> bool:
         """Make room for one more token in every sequence, or in none; say whether there was room."""
@@ -152,6 +152,17 @@ class Slots(KVCache):
         """Tokens that the whole memory has room for."""
         return self.allocator.num_blocks * self.allocator.block_size
 
+    def _require_room(self, slots: Sequence[int], lengths: Sequence[int]) -> None:
+        free = self.free_slots()
+        if len(set(slots)) < len(slots) or not set(slots) <= set(free):
+            raise ValueError(f"slots {list(slots)} must be free, each named once; free: {free}")
+        needed = sum(self._blocks_for(length) for length in lengths)
+        if needed > self.allocator.num_free or max(lengths) > self.max_len:
+            raise KVCacheExhausted(
+                f"no room for prompts of {lengths} tokens: blocks needed: {needed}; free: {self.allocator.num_free}; "
+                f"tokens of one sequence: {self.max_len} at most"
+            )
+
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.allocator.block_size)
 
@@ -173,52 +184,3 @@ class Slots(KVCache):
     def _begin_step(self, lengths: torch.Tensor) -> None:
         """Make what all layers of a decode step use, given the tokens that each slot holds before it, (num_slots,)."""
         raise NotImplementedError
-
-
-class SlotKVCache(Slots):
-    """One contiguous row of `max_len` tokens for each slot, reserved whatever the sequence in it will need.
-
-    To the books a row is one block of `max_len` tokens.
-
-    Args:
-        model: whose keys and values it will hold.
-        num_slots, max_len: rows, and tokens of a row.
-
-    Attributes:
-        k, v: (num_layers, num_slots, num_kv_heads, max_len, head_dim); 0 where no sequence has written.
-    """
-
-    def __init__(self, model: Llama, num_slots: int, max_len: int) -> None:
-        super().__init__(num_slots, max_len, model.device)
-        config = model.config
-        shape = config.num_hidden_layers, num_slots, config.num_key_value_heads, max_len, config.head_dim
-        self.k, self.v = (torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(2))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the keys and values, filled or not."""
-        return self.k.nbytes + self.v.nbytes
-
-    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store each slot's new token, and return all rows up to the longest, (num_slots, …, longest, head_dim)."""
-        keys, values = self.k[layer], self.v[layer]
-        keys[self._rows, :, self._at] = k.squeeze(2)
-        values[self._rows, :, self._at] = v.squeeze(2)
-        return keys[:, :, : self._width], values[:, :, : self._width]
-
-    def release(self, slot: int) -> None:
-        """Give the row back, wiped: a masked value is still multiplied, by 0, and 0 times a stale NaN is NaN."""
-        for memory in (self.k, self.v):
-            memory[:, slot, :, : self.lengths[slot] + 1] = 0  # a step that failed may have written one more
-        super().release(slot)
-
-    def _store(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        for layer, (k, v) in enumerate(layers):
-            self.k[layer, slot, :, : k.shape[2]] = k[0]
-            self.v[layer, slot, :, : v.shape[2]] = v[0]
-
-    def _begin_step(self, lengths: torch.Tensor) -> None:
-        self._rows, self._at = torch.arange(self.num_slots, device=self.device), lengths
-        self._width = self.seq_len + 1
-        held = torch.arange(self._width, device=self.device) <= lengths.unsqueeze(1)  # (num_slots, width)
-        self._mask = held[:, None, None]

@@ -110,8 +110,8 @@ class Soak(RuleBasedStateMachine):
         self.calls_left = layers
         if self.stepped(lambda: said.extend([token] if (token := next(stream, None)) is not None else [])):
             assert said == expected[: len(said)]
-        else:
-            assert request.state == "aborted"
+        elif request.state != "aborted":  # the prefill ended it, before the decode step for the others failed
+            assert (request.state, request.tokens) == ("finished", expected)
 
     @precondition(lambda self: self.streams)
     @rule(data=st.data())
@@ -203,4 +203,4 @@ def test_nothing_is_lost_whatever_happens(tiny, machine):
         return generate(tiny, prompt_of(length, sampling), count, **SAMPLING[sampling])
 
     Soak.texts = staticmethod(text)
-    run_state_machine_as_test(machine, settings=settings(max_examples=200, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=40))

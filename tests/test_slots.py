@@ -190,16 +190,31 @@ def test_an_admission_that_cannot_be_takes_nothing(tiny, make):  # trap 8
     slots = make(tiny)
     slots.admit([0], *prefill(tiny, [PROMPTS[0]]))
     free = slots.allocator.num_free
-    with pytest.raises(ValueError, match=r"slots \[1, 0\] are not all free: these are \[1, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"slots \[1, 0\] must be free, each named once; free: \[1, 2, 3\]"):
         slots.admit([1, 0], *prefill(tiny, PROMPTS[1:]))
+    with pytest.raises(ValueError, match=r"slots \[2, 2\] must be free, each named once"):
+        slots.admit([2, 2], *prefill(tiny, PROMPTS[1:]))
+    with pytest.raises(KVCacheExhausted, match=r"prompts of \[9, 200\] tokens"):
+        slots.admit([1, 2], *prefill(tiny, [PROMPTS[0], prompt_of(200)]))
+    assert not slots.can_admit([200])
     assert (slots.allocator.num_free, slots.free_slots()) == (free, [1, 2, 3])
 
 
 def test_an_admission_that_runs_out_of_blocks_takes_none(tiny):  # trap 8
     slots = paged(tiny, num_blocks=1 + 5)
-    with pytest.raises(KVCacheExhausted, match=r"prompts of \[9, 16\] tokens: 7; free: 5"):
+    with pytest.raises(KVCacheExhausted, match=r"prompts of \[9, 16\] tokens: blocks needed: 7; free: 5"):
         slots.admit([0, 1], *prefill(tiny, [PROMPTS[0], PROMPTS[2]]))
     assert (slots.allocator.num_free, slots.free_slots()) == (5, [0, 1, 2, 3])
+
+
+@both
+def test_an_admission_that_fails_half_way_gives_slots_and_blocks_back(tiny, make, monkeypatch):  # trap 8
+    slots = make(tiny)
+    free, store = slots.allocator.num_free, slots._store
+    monkeypatch.setattr(slots, "_store", lambda slot, layers: 1 // 0 if slot == 3 else store(slot, layers))
+    with pytest.raises(ZeroDivisionError):
+        slots.admit([2, 3, 0], *prefill(tiny, PROMPTS))
+    assert (slots.allocator.num_free, slots.free_slots(), slots.used_tokens) == (free, [0, 1, 2, 3], 0)
 
 
 @both
