@@ -36,7 +36,7 @@ def run_continuous(
         progress: show a bar that counts the finished texts.
 
     Raises:
-        ValueError: an argument that `generate` refuses too, as many counts as there are not prompts, or a prompt that
+        ValueError: an argument that `generate` refuses too, counts that are not one for each prompt, or a prompt that
             could never fit; nothing was run.
         KVCacheExhausted: others hold so much of the slots' pool that no prompt fits.
     """

@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.arguments import TokenIds, run_arguments
 from nanoserve.model import Llama
+from nanoserve.paged_slots import PagedSlotKVCache
 from nanoserve.prefill import PrefillCache, left_pad
 from nanoserve.request import Request
 from nanoserve.scheduler import Scheduler
@@ -52,9 +53,14 @@ class Engine:
     Args:
         model: the model.
         slots: a `SlotKVCache` or a `PagedSlotKVCache`, idle, and for this engine alone.
+
+    Raises:
+        ValueError: the slots' pool is another model's.
     """
 
     def __init__(self, model: Llama, slots: Slots) -> None:
+        if isinstance(slots, PagedSlotKVCache):  # contiguous rows were made for a model
+            slots.pool.require_fit(model)
         self.model = model
         self.slots = slots
         self.scheduler = Scheduler(slots)

@@ -57,7 +57,10 @@ class PagedSlotKVCache(Slots):
         write_by_slot(self.pool.v[layer], self._places, v.transpose(0, 2))
 
     def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store each slot's new token, and return a copy of all slots' blocks, padded to the longest with scratch."""
+        """Store each slot's new token, and return a copy of all slots' blocks, padded to the longest with scratch.
+
+        The next layer's copy takes its place.
+        """
         self.store(layer, k, v)
         return self._gather(self.pool.k[layer], self._copies[0]), self._gather(self.pool.v[layer], self._copies[1])
 

@@ -239,6 +239,12 @@ def test_an_abort_gives_everything_back_whatever_the_state(tiny):  # trap 7
     assert slots.free_slots() == [0, 1, 2]
 
 
+def test_a_pool_of_another_model_is_refused_before_anything_runs(tiny, random_pair):
+    other, _ = random_pair(num_hidden_layers=3)
+    with pytest.raises(ValueError, match="does not fit the model"):
+        Engine(tiny, paged(other, 8))
+
+
 def test_no_new_tokens_and_one_new_token(tiny):  # trap 17
     slots = paged(tiny, 4)
     engine = Engine(tiny, slots)
