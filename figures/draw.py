@@ -11,6 +11,7 @@ from block_allocator import block_allocator
 from block_table import block_table
 from gather import gather
 from memory_wall import memory_wall
+from online_softmax import online_softmax
 from paged_free_reuse import paged_free_reuse
 
 from nanoserve import BlockAllocator, BlockTable
@@ -50,6 +51,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "block-table": block_table,
     "gather": gather,
     "memory-wall": memory_wall,
+    "online-softmax": online_softmax,
     "paged-free-reuse": paged_free_reuse,
 }
 

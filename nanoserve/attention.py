@@ -16,15 +16,7 @@ def gathered_attention(
 ) -> torch.Tensor:
     """Copy each sequence out of its blocks, then one softmax over all of its tokens.
 
-    Args:
-        q: (batch, num_heads, head_dim); consecutive groups of query heads share a KV head.
-        k_pool, v_pool: (num_blocks, block_size, num_kv_heads, head_dim), one layer of a `KVPool`.
-        block_tables: (batch, blocks), the block ids of each sequence; entries behind its last block are not read.
-        seq_lens: (batch,), tokens that each sequence holds; 0 gives zeros.
-        scale: of the scores; 1 / sqrt(head_dim) by default.
-
-    Returns:
-        (batch, num_heads, head_dim).
+    Arguments and result are those of `blockwise_attention`.
     """
     out = torch.zeros_like(q)
     for row, (table, num_tokens) in enumerate(zip(block_tables, seq_lens.tolist(), strict=True)):
@@ -69,7 +61,18 @@ def blockwise_attention(
     seq_lens: torch.Tensor,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """The same, block by block where they lie: nothing is copied together. Arguments as for `gathered_attention`."""
+    """One query of each sequence attends to all of its tokens, block by block where they lie.
+
+    Args:
+        q: (batch, num_heads, head_dim); consecutive groups of query heads share a KV head.
+        k_pool, v_pool: (num_blocks, block_size, num_kv_heads, head_dim), one layer of a `KVPool`.
+        block_tables: (batch, blocks), the block ids of each sequence; entries behind its last block are not read.
+        seq_lens: (batch,), tokens that each sequence holds; 0 gives zeros.
+        scale: of the scores; 1 / sqrt(head_dim) by default.
+
+    Returns:
+        (batch, num_heads, head_dim).
+    """
     block_size, num_kv_heads = k_pool.shape[1:3]
     group = q.shape[1] // num_kv_heads
     scale = q.shape[2] ** -0.5 if scale is None else scale

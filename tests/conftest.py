@@ -8,6 +8,8 @@ from hypothesis import settings
 
 # Kernels are tested in Triton's interpreter, which must be chosen before anything imports Triton.
 os.environ["TRITON_INTERPRET"] = "1"
+if "PYTEST_XDIST_WORKER" in os.environ:  # one core each, also for the notebooks' kernels
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 # No deadline, for a shared machine stalls now and then; derandomized, so that a run can be repeated.
 settings.register_profile("course", deadline=None, derandomize=True)

@@ -3,6 +3,7 @@
 from collections import Counter
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,11 @@ TASKS = [
     task for task in all_tasks().values() if find_spec("triton") or not isinstance(task.reference, KernelReference)
 ]
 _DAYS = sorted({task.id.split(".")[0] for task in TASKS})
-DAYS = [import_module(f"tests.answers.day{day}") for day in _DAYS]
+DAYS = [
+    import_module(f"tests.answers.{path.stem}")
+    for path in sorted((Path(__file__).parent / "answers").glob("day*.py"))
+    if path.stem.removeprefix("day") in _DAYS
+]
 WRONG = [answer for day in DAYS for answer in day.WRONG]
 RIGHT = [answer for day in DAYS for answer in day.RIGHT]
 

@@ -12,7 +12,9 @@ import triton.language as tl  # noqa: E402
 
 from nanoserve.course.kernels.jobs import Window  # noqa: E402
 from nanoserve.course.kernels.launch import compiled, launch, try_launch  # noqa: E402
+from nanoserve.course.kernels.trial import builds, tried  # noqa: E402
 from nanoserve.course.limits import OutOfTime  # noqa: E402
+from nanoserve.course.probe import Probe  # noqa: E402
 
 NAN = float("nan")
 OFFSET = tl.constexpr(10)
@@ -232,6 +234,20 @@ def test_a_function_without_the_decorator_is_told_so():
         run(bare, torch.zeros(1))
 
 
+def plain(x):
+    return x
+
+
+@triton.jit
+def calls_a_plain_function(y_ptr):
+    tl.store(y_ptr, plain(1.0))
+
+
+def test_a_plain_function_that_a_kernel_calls_is_named():
+    with pytest.raises(TypeError, match="`calls_a_plain_function` calls `plain`"):
+        run(calls_a_plain_function, torch.zeros(1))
+
+
 def test_the_compiler_says_what_only_the_interpreter_takes_with_the_line():
     @triton.jit
     def breaks(y_ptr, n):
@@ -275,3 +291,12 @@ def test_the_notebooks_process_never_runs_the_kernel_nor_needs_the_interpreter()
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True JITFunction\n", done.stderr
+
+
+def test_a_function_that_is_no_kernel_is_tried_through_a_driver_that_calls_it():
+    probe = Probe(thrice)
+    slips = {"race": "r", "reads": "r", "writes": "r"}
+    done = tried(probe, (1,), torch.zeros(1), driver=calls_another, calls="twice", **slips)
+    assert done.tensors["y"].item() == 3
+    assert probe.calls == ["calls_another[(1,)](y)"]
+    builds(probe, torch.zeros(1), driver=calls_another, calls="twice", slips={"": "r"})

@@ -29,3 +29,13 @@ def transformers_tokens(prompt_ids: Iterable[int], max_new_tokens: int) -> list[
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, do_sample=False
     )
     return output[0, ids.shape[1] :].tolist()
+
+
+def transformers_keys(prompt_ids: Iterable[int], layer: int) -> torch.Tensor:
+    """The keys that transformers' own cache holds of a prompt, (num_kv_heads, tokens, head_dim)."""
+    from transformers import DynamicCache
+
+    with torch.inference_mode():
+        output = transformers_model()(torch.tensor([list(prompt_ids)]), use_cache=True)
+    [cache] = [value for value in output.values() if isinstance(value, DynamicCache)]  # its name changed in version 5
+    return cache.layers[layer].keys[0]

@@ -79,6 +79,21 @@ def my_tokens(seq_len, TILE: tl.constexpr):
 
 
 @triton.jit
+def store_lse(lse_ptr, heads, largest, total, GROUP: tl.constexpr):
+    """Write the log-sum-exp of this program's heads, -inf without a token: that is what puts shares together.
+
+    Args:
+        lse_ptr: (batch, num_heads, splits), contiguous.
+        heads: (GROUP_PAD,), the query heads, and behind the first GROUP of them no heads of this program.
+        largest, total: (GROUP_PAD,), what `fold` has kept.
+    """
+    batch, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    row = batch * tl.num_programs(1) * GROUP + heads
+    lse = tl.where(total == 0, float("-inf"), largest + tl.log(tl.where(total == 0, 1.0, total)))
+    tl.store(lse_ptr + row * tl.num_programs(2) + split, lse, mask=heads < (kv_head + 1) * GROUP)
+
+
+@triton.jit
 def paged_decode_kernel(
     q_ptr,
     k_ptr,
@@ -107,8 +122,8 @@ def paged_decode_kernel(
 ):
     """One program: the query heads of one KV head, over one sequence's tokens or a share of them.
 
-    The grid is (batch, num_kv_heads, splits). Of each head it writes the attention over its tokens and their
-    log-sum-exp, -inf when it has none: that is what puts shares together.
+    The grid is (batch, num_kv_heads, splits). Of each head it writes the attention over its tokens, zeros when it has
+    none, and their log-sum-exp.
 
     Args:
         q_ptr: (batch, num_kv_heads * GROUP, DIM).
@@ -142,9 +157,7 @@ def paged_decode_kernel(
         v = tl.load(v_ptr + at, mask=fetched, other=0.0)
         largest, total, mixed = fold(scores(q, k, held, scale, DOT), v, largest, total, mixed, DOT)
 
-    divisor = tl.where(total == 0, 1.0, total)  # without a token: zeros
+    attended = mixed / tl.where(total == 0, 1.0, total)[:, None]  # without a token: zeros
     out_at = out_ptr + batch * out_batch_stride + heads[:, None] * out_head_stride + split * out_split_stride
-    tl.store(out_at + dims[None, :], mixed / divisor[:, None], mask=wanted)
-    lse = tl.where(total == 0, float("-inf"), largest + tl.log(divisor))
-    lse_at = (batch * tl.num_programs(1) * GROUP + heads) * tl.num_programs(2) + split
-    tl.store(lse_ptr + lse_at, lse, mask=member < GROUP)
+    tl.store(out_at + dims[None, :], attended, mask=wanted)
+    store_lse(lse_ptr, heads, largest, total, GROUP)

@@ -305,10 +305,13 @@ ways = {
     "attention, in one piece": (in_one_piece, 5),
     "your walk": (walking, 1),
 }
+
+# %% tags=["nbval-ignore-output"]
 weights_alone = milliseconds(lambda: model(torch.tensor([[1]]), NaiveKVCache()), 5)
 lengths, steps = [64 << i for i in range(9)], {name: [] for name in ways}
 for n in lengths:
-    ids, blocks, pieces = torch.randperm(n // 16), torch.randn(2, 8, n // 16, 16, 3, 64), torch.randn(2, 8, 1, 3, n, 64)
+    ids, blocks = torch.randperm(n // 16), torch.randn(2, 8, n // 16, 16, 3, 64)  # keys and values, 8 layers
+    pieces = torch.randn(2, 8, 1, 3, n, 64)
     for name, (way, times) in ways.items():
         layers = zip(*(pieces if way is in_one_piece else blocks), strict=True)
         calls = [partial(way, n, ids, keys, values) for keys, values in layers]
@@ -379,15 +382,16 @@ for name, seen in {"all tokens": scores, "with a window": window}.items():
 # change by that, so neither may the result.
 
 # %%
-levels, lines = range(-140, 101, 4), {"yours": (mine, window), "suspect, all tokens": (suspect, scores)}
-lines |= {"suspect, with a window": (suspect, window)}
+levels = range(-140, 101, 4)
+lines = {
+    "yours, with a window": (mine, window, {"color": "#0072b2", "lw": 6, "alpha": 0.4}),
+    "suspect, all tokens": (suspect, scores, {"color": "#7f8895", "ls": "--"}),
+    "suspect, with a window": (suspect, window, {"color": "#d55e00"}),
+}
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
-for (name, (way, seen)), colour in zip(lines.items(), ("#0072b2", "#7f8895", "#d55e00"), strict=True):
+for name, (way, seen, look) in lines.items():
     right = (seen.softmax(-1)[:, None] @ values).norm()
-    axes.plot(
-        levels, [way(seen + level, values).norm() / right for level in levels], color=colour, label=name,
-        lw=6 if name == "yours" else 2, alpha=0.4 if name == "yours" else 1, ls="--" if "all" in name else "-",
-    )  # fmt: skip
+    axes.plot(levels, [way(seen + level, values).norm() / right for level in levels], label=name, **look)
 axes.set(xlabel="added to every score", ylabel="length of the result / right length", ylim=(-0.1, 1.3))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="lower right")
@@ -429,8 +433,8 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #   and `reduce_segments` in the same file brings them under one maximum.
 # - **Across kernels.** `merge_attn_states`
 #   ([`merge_attn_states.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/attention/ops/merge_attn_states.py))
-#   joins the attention over a cached prefix with that over the new tokens. Its Triton form met the NaN of today, with
-#   [both parts empty](https://github.com/vllm-project/vllm/pull/39148).
+#   joins the attention over a cached prefix with that over the new tokens. Its Triton form
+#   [gave the NaN of today](https://github.com/vllm-project/vllm/pull/39148) where both parts were empty.
 
 # %% [markdown]
 # ## Recap

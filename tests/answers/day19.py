@@ -8,6 +8,12 @@ from tests.answers import Right, Wrong
 BLOCK_SIZE = 8
 
 
+@triton.jit
+def not_started(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Copy x to y."""
+    raise NotImplementedError
+
+
 # ---- 19.1: the copy
 @triton.jit
 def stores_nothing(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
@@ -136,8 +142,7 @@ def lets_n_through(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 @triton.jit
 def ends_one_early(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    whole = (tl.program_id(0) + 1) * BLOCK <= n
-    mask = whole | (at < n - 1)
+    mask = at < n - tl.minimum(n % BLOCK, 1)
     tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
 
 
@@ -292,7 +297,7 @@ def a_column_too_many(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
 @triton.jit
 def a_column_too_few(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    mask = (at < columns - 1) | (columns % BLOCK == 0)
+    mask = at < columns - tl.minimum(columns % BLOCK, 1)
     x = tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=mask, other=0.0)
     tl.store(out_ptr + tl.program_id(0), tl.sum(x))
 
@@ -672,7 +677,7 @@ def ends_one_token_early(
     dims = tl.arange(0, DIM_PAD)
     ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
     slots = ids * size + tokens % size
-    mask = ((tokens < n - 1) | (n % TILE == 0))[:, None] & (dims < DIM)[None, :]
+    mask = (tokens < n - tl.minimum(n % TILE, 1))[:, None] & (dims < DIM)[None, :]
     rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
     tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
 

@@ -2,5 +2,6 @@
 
 from nanoserve.course.kernels.day import triton_day
 from nanoserve.course.kernels.launch import compiled, launch
+from nanoserve.course.view.accesses_widget import AccessView
 
-__all__ = ["compiled", "launch", "triton_day"]
+__all__ = ["AccessView", "compiled", "launch", "triton_day"]

@@ -41,6 +41,8 @@ def answer(job: RunJob) -> Answer:
     error = outcome.error
     words = f"longer than {job.seconds:g} seconds" if outcome.out_of_time else str(error)
     told = error and Told(type(error).__name__, words, outcome.line)
+    if outcome.out_of_time:  # what an endless loop did fills the memory and tells nothing
+        return Answer(tensors, [], [], outcome.printed, seconds, told)
     return Answer(tensors, guard.accesses, races(guard.writes, guard.reads), outcome.printed, seconds, told)
 
 

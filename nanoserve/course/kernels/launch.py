@@ -1,7 +1,9 @@
 """`launch` does what `kernel[grid](…)` does on a GPU, in a process of its own, and tells what the kernel touched."""
 
+import atexit
 import builtins
 import inspect
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -93,7 +95,7 @@ def try_launch(
     constants: Mapping[str, Any],
     *,
     others: Mapping[str, Any] | None = None,
-    seconds: float = 5.0,
+    seconds: float = 3.0,
     keeps: bool = True,
 ) -> Run:
     """The same with nothing printed and the tensors given left as they are.
@@ -109,7 +111,7 @@ def try_launch(
     bound = _bind(kernel, args, constants)
     windows = {name: value.first for name, value in bound.items() if isinstance(value, Window)}
     bound |= {name: bound[name].tensor for name in windows}
-    tensors = {name: value.detach().cpu() for name, value in bound.items() if isinstance(value, torch.Tensor)}
+    tensors = {name: _on_host(value) for name, value in bound.items() if isinstance(value, torch.Tensor)}
     job = RunJob(pack(kernel, others), tuple(grid), bound | tensors, windows, seconds, keeps)
     try:
         answer = _interpreter().do(job, seconds)
@@ -161,7 +163,10 @@ def raised(told: Told | None) -> BaseException | None:
     kind = OutOfTime if told.kind == "OutOfTime" else getattr(builtins, told.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         kind = type(told.kind, (Exception,), {})
-    error = kind(told.words) if told.words else kind()
+    try:
+        error = kind(told.words) if told.words else kind()
+    except TypeError:  # a type that is made from more than words, as UnicodeDecodeError
+        error = type(told.kind, (Exception,), {})(told.words)
     error.learners_line = told.line
     return error
 
@@ -180,7 +185,16 @@ def _interpreter() -> Server:
 @cache
 def _compiler() -> Server:
     folder = mkdtemp(prefix="nanoserve-triton-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Server("nanoserve.course.kernels.compiling", {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": folder})
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the host's memory with the strides it has: a plain copy of a view would close its gaps."""
+    if tensor.device.type == "cpu":
+        return tensor.detach()
+    memory = tensor.untyped_storage().cpu()
+    return tensor.new_empty(0, device="cpu").set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def _bind(kernel: Any, args: tuple, constants: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def pack(kernel: Any, others: Mapping[str, Any] | None = None) -> Package:
         others: jit functions that take the place of what the kernel, or a function that it calls, names so.
 
     Raises:
-        TypeError: it is no jit function.
+        TypeError: it, or a function that it calls, is no jit function.
     """
     kernel, others = jit_function(kernel), {name: jit_function(other) for name, other in (others or {}).items()}
     package = Package(kernel.__name__, {}, {}, {}, {}, {})
@@ -110,9 +110,11 @@ def _add(package: Package, called: str, kernel: Any, others: Mapping[str, Any]) 
             package.modules[name] = value.__name__
         elif _is_jit(value) and not value.fn.__module__.startswith("triton."):
             _add(package, name, value, others)
-        elif getattr(value, "__module__", "").startswith("triton.") and hasattr(value, "__name__"):
+        elif (getattr(value, "__module__", None) or "").startswith("triton.") and hasattr(value, "__name__"):
             package.members[name] = value.__module__, value.__name__
         elif type(value).__name__ == "constexpr":
             package.constants[name] = value.value
         elif name in function.__globals__ and isinstance(value, int | float | str | None):
             package.values[name] = value
+        elif inspect.isfunction(value):
+            raise TypeError(f"`{called}` calls `{name}`, which has no `@triton.jit` above its `def`")

@@ -74,6 +74,8 @@ class Server:
         """
         if sentence := self.greeting():
             raise RuntimeError(sentence)
+        if self._process.poll() is not None:
+            raise RuntimeError("the process for kernels has ended; restart the notebook's kernel to have a new one")
         request = io.BytesIO()
         torch.save(job, request)
         ours, theirs = socket.socketpair()

@@ -1,7 +1,7 @@
 """How a stage tries a learner's kernel: a launch in "What ran", its errors and races as verdicts, and the compiler."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -9,6 +9,8 @@ from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled, try_launch
 from nanoserve.course.probe import Probe
 
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 Outside = str | Callable[[Access], str]
 
@@ -21,21 +23,23 @@ def tried(
     reads: Outside,
     writes: Outside,
     driver: Any = None,
+    calls: str = "",
     **constants: Any,
 ) -> Run:
-    """Launch the learner's kernel, or an exercise's own that calls the learner's function by its name.
+    """Launch the learner's kernel, or an exercise's own that calls the learner's function.
 
     Args:
         args, constants: the kernel's arguments, by place and by name; tensors are left as they are.
         race: the slip when programs are in each other's way.
         reads, writes: the slip when one reads, or writes, outside a tensor; or what tells it from that access.
-        driver: the kernel to launch where the learner writes a function that is no kernel.
+        driver, calls: where the learner writes a function that is no kernel, the kernel to launch, and by which name it
+            calls that function.
 
     Raises:
         Mismatch: a race, or an access outside.
         Exception: what the learner's kernel raised, with the learner's line.
     """
-    others = {} if driver is None else {probe.subject.__name__: probe.subject}
+    others = {calls: probe.subject} if calls else {}
     run = try_launch(driver or probe.subject, grid, args, constants, others=others)
     print(run.printed, end="")
     try:
@@ -51,21 +55,34 @@ def tried(
     return run
 
 
-def builds(probe: Probe, *args: Any, slips: Mapping[str, str], driver: Any = None, **constants: Any) -> None:
-    """One case: the compiler takes the kernel as it is, for an A100.
+def builds(
+    probe: Probe,
+    *args: Any,
+    slips: Mapping[str, str],
+    capability: tuple[int, int] = (8, 0),
+    driver: Any = None,
+    calls: str = "",
+    **constants: Any,
+) -> "Compiled":
+    """One case: the compiler takes the kernel as it is, for an A100 or another GPU.
 
     Args:
-        args, constants: as for a launch.
+        args, constants, driver, calls: as for `tried`.
         slips: a part of the compiler's message -> the slip that it means; "" means any.
+        capability: (7, 5) is a T4, (8, 0) an A100, (9, 0) an H100.
+
+    Returns:
+        What the compiler made of it.
 
     Raises:
         Mismatch: it does not.
     """
     probe.cases += 1
-    others = {} if driver is None else {probe.subject.__name__: probe.subject}
-    probe.calls.append(f"compile {probe.subject.__name__} for compute capability 8.0, without running it")
+    others = {calls: probe.subject} if calls else {}
+    version = ".".join(map(str, capability))
+    probe.calls.append(f"compile {probe.subject.__name__} for compute capability {version}, without running it")
     try:
-        compiled(driver or probe.subject, (8, 0), *args, others=others, **constants)
+        return compiled(driver or probe.subject, capability, *args, others=others, **constants)
     except Exception as error:
         came = f"{type(error).__name__}: {error}"
         probe.fail("a kernel that Triton compiles", came, next(slips[part] for part in slips if part in came))

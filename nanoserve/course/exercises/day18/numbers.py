@@ -7,7 +7,7 @@ import torch
 from nanoserve.course.probe import Probe
 
 Numbers = torch.Tensor | Sequence[torch.Tensor]
-_MOST = 6  # numbers of a tensor that a verdict lists
+MOST = 6  # numbers of a tensor that a verdict lists
 _ROUNDING = {"rtol": 2e-5, "atol": 2e-5}
 
 
@@ -30,9 +30,7 @@ def same_numbers(
 
 
 def listed(tensor: torch.Tensor) -> str:
-    """A small tensor's numbers in four digits; of a larger one, its shape."""
-    if tensor.numel() > _MOST:
-        return str(tuple(tensor.shape))
+    """A tensor's numbers, in four digits."""
     return str(_rounded(tensor.tolist())).replace("'", "")
 
 
@@ -48,12 +46,12 @@ def _told(numbers: Numbers, came: Numbers, expected: Numbers, what: str | Sequen
         return "; ".join(_told(*four) for four in zip(numbers, came, expected, what, strict=True))
     if came.shape != expected.shape:
         return f"{what} of shape {tuple(numbers.shape)}"
-    if numbers.numel() <= _MOST:
+    if numbers.numel() <= MOST:
         return f"{what} {listed(numbers)}"
     differs = ~torch.isclose(came.double(), expected.double(), **_ROUNDING)
     row = tuple((differs.any(-1).nonzero().tolist() or [[0] * (numbers.ndim - 1)])[0])
     shown, more = numbers[row][:4], ", …" if numbers.shape[-1] > 4 else ""
-    return f"{what}{list(row)} = {listed(shown).removesuffix(']')}{more}]"
+    return f"{what}{list(row) or ''} = {listed(shown).removesuffix(']')}{more}]"
 
 
 def _rounded(value: float | list) -> str | list:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from nanoserve.course.exercises.day18.numbers import listed, same_numbers
+from nanoserve.course.exercises.day18.numbers import MOST, listed, same_numbers
 from nanoserve.course.probe import Probe
 
 State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -167,9 +167,11 @@ def _fold_all(probe: Probe, blocks: Sequence[tuple[torch.Tensor, torch.Tensor]],
 
 
 def _call(probe: Probe, scores: torch.Tensor, values: torch.Tensor, known: State) -> object:
-    line = f"largest, total, mixed = fold(scores, values, largest, total, mixed)  # scores {listed(scores)}"
-    if scores.numel() <= 4:
-        line += f", values {listed(values)}; so far largest {listed(known[0])}, total {listed(known[1])}"
+    line = f"fold({', '.join(map(listed, (scores, values, *known)))})"
+    if values.numel() > MOST:
+        line = (
+            f"fold(scores, values, largest, total, mixed)  # scores {tuple(scores.shape)}, values {tuple(values.shape)}"
+        )
     came = probe.record(line, probe.subject, scores, values, *known, shows_result=False)
     if not isinstance(came, tuple | list) or len(came) != 3 or not all(isinstance(part, torch.Tensor) for part in came):
         kind = "None" if came is None else f"a {type(came).__name__}"

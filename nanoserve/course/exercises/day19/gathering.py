@@ -130,6 +130,7 @@ def _run(
     outside: Outside,
     race: str,
 ) -> torch.Tensor:
+    probe.calls.append(f"table = {table}")
     dtype = (pool.tensor if isinstance(pool, Window) else pool).dtype
     run = tried(
         probe,
@@ -146,7 +147,6 @@ def _run(
         reads=outside,
         writes=outside,
     )
-    probe.calls.append(f"where table = {table}")
     return run.tensors["out"]
 
 

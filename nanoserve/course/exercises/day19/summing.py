@@ -81,7 +81,7 @@ def a_row_longer_than_a_block(probe: Probe) -> None:
 def halves_are_summed_in_fp32(probe: Probe) -> None:
     """4097 ones in fp16, which cannot hold 4097."""
     x = torch.ones(1, 4097, dtype=torch.float16)
-    _summed(probe, x, 16, "wrong-sum", {"summed-in-half": torch.tensor([4096.0])}, shown=False)
+    _summed(probe, x, 16, "wrong-sum", {"summed-in-half": torch.tensor([4096.0])})
 
 
 def any_number_of_rows_and_columns(probe: Probe) -> None:
@@ -99,9 +99,10 @@ def _summed(
     slips: dict[str, torch.Tensor],
     race: str = "sums-in-one-place",
     outside: Outside = "other-sizes",
-    shown: bool = True,
 ) -> None:
     rows, columns = x.shape
+    if columns < 12:
+        probe.calls.append(f"x = {numbers(x)}")
     run = tried(
         probe,
         (rows,),
@@ -114,8 +115,6 @@ def _summed(
         reads=outside,
         writes=outside,
     )
-    if shown and columns < 12:
-        probe.calls.append(f"where x = {numbers(x)}")
     expected = x.double().sum(dim=1).float()
     probe.equal(run.tensors["out"], expected, slip, slips, same=close, told=lambda out: f"out = {numbers(out)}")
 
