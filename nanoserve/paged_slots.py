@@ -51,6 +51,18 @@ class PagedSlotKVCache(Slots):
         keys, values = self.pool.k[layer], self.pool.v[layer]
         return paged_attention(q[:, :, 0], keys, values, self._step_tables, self._step_lengths).unsqueeze(2)
 
+    def places(self, lengths: torch.Tensor) -> torch.Tensor:
+        """Where each slot's next token goes, (num_slots,): the flat `block_id * block_size + offset` in the pool.
+
+        An idle slot's place is in the scratch block.
+
+        Args:
+            lengths: tokens that each slot holds, (num_slots,) on the pool's device; 0 when it is idle.
+        """
+        size = self.allocator.block_size
+        entries = (lengths // size).unsqueeze(1)  # of each slot's row in the block tables
+        return self.block_tables.gather(1, entries).squeeze(1) * size + lengths % size
+
     def store(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
         """Write each slot's new token of one layer, (num_slots, num_kv_heads, 1, head_dim), into its place."""
         write_by_slot(self.pool.k[layer], self._places, k.transpose(0, 2))  # (1, num_kv_heads, num_slots, head_dim)
@@ -108,9 +120,7 @@ class PagedSlotKVCache(Slots):
             write_by_slot(self.pool.v[layer], places, v)
 
     def _begin_step(self, lengths: torch.Tensor) -> None:
-        size = self.allocator.block_size
-        blocks = self.block_tables.gather(1, (lengths // size).unsqueeze(1)).squeeze(1)
-        self._places = blocks * size + lengths % size  # an idle slot's is in the scratch block
+        self._places = self.places(lengths)
         self._step_tables = self.block_tables[:, : self._blocks_for(self.seq_len + 1)]
         self._step_lengths = lengths + 1
         if self._in_place:
@@ -118,5 +128,6 @@ class PagedSlotKVCache(Slots):
         self._pages = self._step_tables.flatten()
         # All layers copy into the same memory: fresh memory costs a page fault every 4 KB, more than the copy itself.
         self._copies = self.pool.k.new_empty(2, len(self._pages), self.pool.k[0, 0].numel())
-        column = torch.arange(len(self._pages) // self.num_slots * size, device=self.device)
+        columns = self._step_tables.shape[1] * self.allocator.block_size
+        column = torch.arange(columns, device=self.device)
         self._mask = (column < self._step_lengths.unsqueeze(1))[:, None, None]  # (num_slots, 1, 1, columns)
