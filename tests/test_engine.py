@@ -156,6 +156,15 @@ def test_the_newest_is_preempted_and_the_order_of_arrival_stays(tiny):
     assert all(len(request.tokens) == 20 for request in requests)
 
 
+def test_nobody_is_admitted_who_could_not_decode_a_token_yet(tiny):
+    engine = Engine(tiny, paged(tiny, 5, num_slots=2))
+    requests = [engine.submit(prompt_of(8), 4) for _ in range(2)]  # 2 blocks each, and 3 with one token more
+    engine.step()
+    assert [request.state for request in requests] == ["running", "waiting"]
+    engine.run()
+    assert engine.stats.preemptions == 0
+
+
 def test_nobody_overtakes_a_request_that_does_not_fit_yet(tiny):
     engine = Engine(tiny, paged(tiny, 8, num_slots=3))
     engine.submit(prompt_of(20), 4)
@@ -331,16 +340,18 @@ def test_a_stream_has_its_blocks_back_before_its_last_token_and_leaves_its_id_al
 
 
 class Failing:
-    """A model whose forward pass raises when it is told to, at one of its layers."""
+    """A model whose forward pass raises when it is told to, at its last layer, the first `spared` times aside."""
 
     def __init__(self, monkeypatch, model):
-        self.armed = False
+        self.armed, self.spared = False, 0
         last = model.model.layers[-1].self_attn
         forward = type(last).forward
 
         def attention(*args):
             if self.armed and args[0] is last:
-                raise RuntimeError("the device is lost")
+                self.spared -= 1
+                if self.spared < 0:
+                    raise RuntimeError("the device is lost")
             return forward(*args)
 
         monkeypatch.setattr(type(last), "forward", attention)
@@ -442,13 +453,13 @@ def test_one_call_leaves_the_slots_it_was_given_idle_even_when_it_raises(tiny, m
     slots = paged(tiny, 9)
     assert run_continuous(tiny, [PROMPT] * 5, 6, slots=slots) == [generate(tiny, PROMPT, 6)] * 5
     failing = Failing(monkeypatch, tiny)
-    failing.armed = True
+    failing.armed, failing.spared = True, 3
     with pytest.raises(RuntimeError, match="the device is lost"):
         run_continuous(tiny, [PROMPT] * 5, 6, slots=slots)
+    assert slots.allocator.num_used == 1
     with pytest.raises(ValueError, match="room for 60"):
         run_continuous(tiny, [PROMPT, prompt_of(60)], [6, 1], slots=slots)
     failing.armed = False
-    assert slots.allocator.num_used == 1
     assert run_continuous(tiny, [PROMPT] * 5, 6, slots=slots) == [generate(tiny, PROMPT, 6)] * 5
 
 
