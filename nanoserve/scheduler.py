@@ -86,6 +86,7 @@ class Scheduler:
         del self.requests[request.id]
 
     def _release(self, request: Request) -> None:
+        """Give back the slot of a request that runs, and its blocks."""
         self.slots.release(request.slot)
         del self.running[request.slot]
         request.slot = None
