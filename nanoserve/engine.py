@@ -65,6 +65,7 @@ class Engine:
         self.slots = slots
         self.scheduler = Scheduler(slots)
         self._numbers = count()
+        self._finished: list[Request] = []  # and not returned by a step yet
         self._steps = self._tokens = self._recomputed = 0
 
     def submit(
@@ -98,21 +99,22 @@ class Engine:
         return request
 
     def step(self) -> list[Request]:
-        """Admit who fits, give everyone who runs a token, and return those that are finished with it.
+        """Admit who fits, give everyone who runs a token, and return those that have finished.
 
         Raises:
             KVCacheExhausted: nobody runs, and the first in line does not fit beside what others took from the pool.
         """
-        finished = self._admit()
+        self._admit()
         self.scheduler.make_room()
         if self.scheduler.running:
-            finished += self._decode()
-        elif self.scheduler.waiting and not finished:
+            self._decode()
+        elif self.scheduler.waiting and not self._finished:
             allocator, first = self.slots.allocator, self.scheduler.waiting[0]
             raise KVCacheExhausted(
                 f"request {first.id!r} needs room for {first.stored_soon} tokens; free: {allocator.num_free} of "
                 f"{allocator.num_blocks} blocks of {allocator.block_size}, and others hold the rest"
             )
+        finished, self._finished = self._finished, []
         return finished
 
     def abort(self, request_id: Hashable) -> bool:
@@ -163,11 +165,11 @@ class Engine:
             reserved_tokens=slots.reserved_tokens,
         )
 
-    def _admit(self) -> list[Request]:
-        """Prefill the next in line together, with all that a preempted one has said; return those that it finished."""
+    def _admit(self) -> None:
+        """Prefill the next in line together, with all that a preempted one has said so far, and let them run."""
         batch = self.scheduler.next_in_line()
         if not batch:
-            return []
+            return
         input_ids, pad_lens = left_pad([request.token_ids for request in batch])
         prefill = PrefillCache(pad_lens)
         logits = self.model(input_ids.to(self.model.device), prefill)
@@ -176,10 +178,10 @@ class Engine:
         self.slots.admit(slots, prefill, pad_lens)
         self.scheduler.start(batch, slots)
         self._recomputed += sum(len(request.token_ids) - 1 for request in batch if request.tokens)
-        return self._accept(batch, tokens)
+        self._accept(batch, tokens)
 
-    def _decode(self) -> list[Request]:
-        """One decode step for all that run; return those that it finished."""
+    def _decode(self) -> None:
+        """One decode step for all that run."""
         running = self.scheduler.running
         input_ids = [0] * self.slots.num_slots  # any id does for an idle slot
         for slot, request in running.items():
@@ -189,7 +191,7 @@ class Engine:
         tokens = self._choose(batch, logits[list(running), -1])
         self.slots.advance()
         self._steps += 1
-        return self._accept(batch, tokens)
+        self._accept(batch, tokens)
 
     @staticmethod
     def _choose(batch: list[Request], logits: torch.Tensor) -> list[int]:
@@ -197,12 +199,11 @@ class Engine:
         rows = logits.cpu()  # one copy for all
         return [request.run.next_token(row) for request, row in zip(batch, rows, strict=True)]
 
-    def _accept(self, batch: list[Request], tokens: list[int]) -> list[Request]:
-        """Give each request its token; who is complete leaves at once, and is returned."""
+    def _accept(self, batch: list[Request], tokens: list[int]) -> None:
+        """Give each request its token; who is complete leaves at once."""
         for request, token in zip(batch, tokens, strict=True):
             request.tokens.append(token)
-        self._tokens += len(tokens)
-        finished = [request for request in batch if request.is_complete]
-        for request in finished:
-            self.scheduler.leave(request, "finished")
-        return finished
+            self._tokens += 1
+            if request.is_complete:
+                self.scheduler.leave(request, "finished")
+                self._finished.append(request)

@@ -408,6 +408,21 @@ def test_a_draw_that_raises_costs_no_token_and_no_block(tiny, monkeypatch):
     assert request.tokens == generate(tiny, PROMPT, 6)
 
 
+def test_who_finished_in_a_step_that_failed_later_is_returned_by_the_next(tiny, monkeypatch):
+    failing = Failing(monkeypatch, tiny)
+    engine = Engine(tiny, paged(tiny, 14))
+    short, long = engine.submit(PROMPT, 1), engine.submit(PROMPT, 3)
+    failing.armed, failing.spared = True, 1  # the prefill
+    with pytest.raises(RuntimeError):
+        engine.step()
+    failing.armed = False
+    assert short.tokens == generate(tiny, PROMPT, 1)
+    assert (short.state, long.state) == ("finished", "running")
+    assert engine.step() == [short]
+    assert engine.step() == [long]
+    assert long.tokens == generate(tiny, PROMPT, 3)
+
+
 def test_a_failing_request_can_be_taken_out(tiny, monkeypatch):
     failing = Failing(monkeypatch, tiny)
     slots = paged(tiny, 14)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nanoserve.course.view.free_order import free_order
+from nanoserve.course.view.hooks import hook
 from nanoserve.course.view.ledger import letters
 from nanoserve.course.view.state import HeldBlock, PoolEvent, PoolSequence, PoolState
-from nanoserve.course.view.hooks import hook
 
 SCRATCH = "idle"  # who holds the scratch block
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nanoserve.course.view.shapes import WIDTH, document
+from nanoserve.course.view.shapes import document
 from nanoserve.course.view.svg import draw_pool
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_svg import draw_timelines, words
