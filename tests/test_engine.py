@@ -464,6 +464,15 @@ def test_one_call_takes_counts_for_all_or_for_each_and_sizes_its_own_pool(tiny):
         run_continuous(tiny, prompts, [1, 2])
 
 
+def test_in_a_pool_of_its_own_one_call_preempts_nobody_and_has_no_block_to_spare(tiny, monkeypatch):
+    engines = []
+    monkeypatch.setattr("nanoserve.continuous.Engine", lambda *args: engines.append(Engine(*args)) or engines[-1])
+    run_continuous(tiny, [prompt_of(16, seed) for seed in range(5)], 32, eos_token_id=(), num_slots=3)
+    stats = engines[0].stats
+    assert (stats.preemptions, stats.blocks_peak) == (0, 3 * 3 + 1)
+    assert stats.blocks_free + stats.blocks_used == stats.blocks_peak
+
+
 def test_one_call_leaves_the_slots_it_was_given_idle_even_when_it_raises(tiny, monkeypatch):
     slots = paged(tiny, 9)
     assert run_continuous(tiny, [PROMPT] * 5, 6, slots=slots) == [generate(tiny, PROMPT, 6)] * 5
