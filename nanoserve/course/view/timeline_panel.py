@@ -1,6 +1,6 @@
 """Timelines in a notebook: a picture that always shows, and a slider over the steps that also scrubs the pool."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nanoserve.course.view.shapes import document
@@ -49,7 +49,7 @@ def show(timelines: Mapping[str, Timeline], with_pool: bool = False) -> None:
     show_picture(picture(fullest, "light"), words(timelines), lambda: _panel(picture, longest, fullest))
 
 
-def _panel(picture: Any, longest: int, at: int) -> Any:
+def _panel(picture: Callable[[int, str], str], longest: int, at: int) -> Any:
     import ipywidgets as widgets
 
     shown = widgets.HTML(live_html(picture(at, "auto")), layout={"overflow": "auto hidden"})

@@ -30,9 +30,9 @@ class Bar:
 
 def slot_bars(steps: Sequence[Step]) -> list[Bar]:
     """A bar for each stay in a slot. Who waits in the step after its bar has ended was preempted."""
-    rows = [{slot: label for slot, label in step.running.items()} for step in steps]
-    waiting = [set(step.waiting) for step in steps] + [set()]
-    return [Bar(row, label, start, end, label in waiting[end]) for row, label, start, end in _stays(rows)]
+    waiting = [*(step.waiting for step in steps), ()]
+    stays = _stays([step.running for step in steps])
+    return [Bar(row, label, start, end, label in waiting[end]) for row, label, start, end in stays]
 
 
 def waiting_bars(steps: Sequence[Step]) -> list[Bar]:

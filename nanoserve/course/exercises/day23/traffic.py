@@ -18,7 +18,7 @@ TEXTS = {
     "Water boils at": 5,
     "At night the city": 7,
     "To bake bread, first": 22,
-    "Yes or no?": 4,
+    "The answer is": 4,
     "The old lighthouse stands": 8,
 }
 
@@ -49,7 +49,7 @@ def feed(engine: Engine, arrivals: Sequence[tuple[int, int, int]]) -> list[Reque
     while len(requests) < len(arrivals) or engine.scheduler.requests:
         while len(requests) < len(arrivals) and arrivals[len(requests)][0] <= step:
             _, num_prompt, num_new = arrivals[len(requests)]
-            requests.append(engine.submit([1] * num_prompt, num_new, eos_token_id=()))
+            requests.append(engine.submit([1] * num_prompt, num_new))
         engine.step()
         step += 1
     return requests
