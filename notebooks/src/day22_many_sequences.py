@@ -37,7 +37,7 @@ import torch
 import torch.nn.functional as F
 
 import nanoserve
-from nanoserve import BlockTable, KVPool, PrefillCache, load_model, load_tokenizer
+from nanoserve import BlockTable, KVPool, PagedKVCache, PrefillCache, load_model, load_tokenizer
 from nanoserve.prefill import PAD
 
 model, tokenizer = load_model(), load_tokenizer()
@@ -169,7 +169,7 @@ print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
 # | `self.tables[slot]` | the slot's `BlockTable`; make it with `BlockTable(self.allocator)` |
 # | `self.lengths[slot]`, `self.offsets[slot]` | real tokens held, and pads left behind |
 # | `self._grow(slot, num_tokens)` | gives the slot's table room for so many tokens in all |
-# | `self._store(slot, layers)` | writes a prompt: `(k, v)` of each layer, `(1, num_kv_heads, its tokens, head_dim)` each |
+# | `self._store(slot, layers)` | writes a prompt: `(k, v)` of each layer, `(1, num_kv_heads, tokens, head_dim)` |
 # | `self.release(slot)` | gives back everything that a slot holds |
 #
 # All of the prompts come in, or none. Room can be checked beforehand; but a device's memory can run out half-way, or
@@ -212,28 +212,21 @@ print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
 # %% [markdown]
 # ## See
 #
-# The six prompts in one pool, in slots 0, 1, 2, 4, 5 and 6 of eight. Slots 3 and 7 stay idle. `S` is the scratch block.
+# Two helpers put your four pieces together: one lets prompts in, the other takes everybody's next tokens.
+
 
 # %%
-pool = KVPool.for_model(model, num_blocks=20, block_size=8)
-view = watch(pool)
-with view.sequence("S"):
-    slots = PagedSlotKVCache(pool, num_slots=8)
-
-
-def admit(slots, prompts, where, view=None):
-    """Prefill prompts together, let them into their slots, and return each one's first new token."""
+def admit(slots, prompts, where):
+    """Prefill prompts together, let them into their slots, and return each one's text so far: its first token."""
     tokens, cache = prefill(prompts)
     slots.admit(where, cache, cache.pad_lens)
-    for label, slot, prompt in zip("ABCDEF", where, prompts if view else [], strict=False):
-        view.follow(label, slots.tables[slot], [tokenizer.decode([token]) for token in prompt])
     return [[token] for token in tokens]
 
 
 def decode(slots, where, texts, num_steps):
     """Let each text grow by so many greedy tokens, all of them in the same steps."""
     for _ in range(num_steps):
-        slots.reserve_step()
+        assert slots.reserve_step(), "the pool is full"
         input_ids = torch.zeros(slots.num_slots, 1, dtype=torch.long)
         input_ids[where, 0] = torch.tensor([text[-1] for text in texts])
         chosen = model(input_ids, slots)[where, -1].argmax(-1)
@@ -242,9 +235,22 @@ def decode(slots, where, texts, num_steps):
             text.append(token)
 
 
+# %% [markdown]
+# The six prompts are A to F, in slots 0, 1, 2, 4, 5 and 6 of eight; slots 3 and 7 are idle. `S` is the scratch block.
+
+# %%
 WHERE = [0, 1, 2, 4, 5, 6]
-texts = admit(slots, PROMPTS, WHERE, view)
+pool = KVPool.for_model(model, num_blocks=16, block_size=8)
+view = watch(pool)
+with view.sequence("S"):
+    slots = PagedSlotKVCache(pool, num_slots=8)
+admit(slots, PROMPTS, WHERE)
+for label, slot, prompt in zip("ABCDEF", WHERE, PROMPTS, strict=True):
+    view.follow(label, slots.tables[slot], [tokenizer.decode([token]) for token in prompt])
 view
+
+# %% [markdown]
+# Not one pad is in there. Six owners came in at once, and each has just the blocks that its own tokens need.
 
 # %%
 blocks = sum(len(table.block_ids) for table in slots.tables.values())
@@ -263,9 +269,11 @@ print(f"next position of the first: {small.positions(1)[0].item()}; you guessed 
 # forgets its offset?
 
 # %%
-decode(slots, WHERE, texts, num_steps=12)
+crowd = PagedSlotKVCache(KVPool.for_model(model, num_blocks=28, block_size=8), num_slots=8)
+texts = admit(crowd, PROMPTS, WHERE)
+decode(crowd, WHERE, texts, num_steps=12)
 
-forgetful = PagedSlotKVCache(KVPool.for_model(model, num_blocks=20, block_size=8), num_slots=8)
+forgetful = PagedSlotKVCache(KVPool.for_model(model, num_blocks=28, block_size=8), num_slots=8)
 wrong = admit(forgetful, PROMPTS, WHERE)
 forgetful.offsets = [0] * 8
 decode(forgetful, WHERE, wrong, num_steps=12)
@@ -276,16 +284,16 @@ for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict
     print(f"  without         {tokenizer.decode(other)!r}")
 
 # %% [markdown]
-# The prompt without pads is right, and the others tell nonsense, more or less. To its query the last key of the prompt
-# seems to lie `pads` positions *ahead*. No error, no NaN: just a model that seems to have had a bad day. Users of
-# Unsloth [met it](https://github.com/unslothai/unsloth/issues/3699): in a left-padded batch, only the longest prompt
-# gave sensible text.
+# The prompt without pads keeps its text; every other one goes a way of its own. To a new query, the prompt's last key
+# seems to lie `pads` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well, which is
+# why such a fault can live long. Unsloth's users [met it](https://github.com/unslothai/unsloth/issues/3699): in a
+# left-padded batch, only the longest prompt was continued rightly.
 
 # %% [markdown]
 # ## Prove
 #
-# Each text in company equals the text alone, for the reference's `generate` and for transformers. The slots are the
-# ones from above, which have gone on for 13 tokens.
+# Each text in company equals the text alone, for the reference's `generate` and for transformers. These are the
+# texts with offset, 13 new tokens each.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -299,17 +307,17 @@ for text, prompt, tokens in zip(TEXTS, PROMPTS, texts, strict=True):
 # And who comes later? A text leaves, another takes its slot, in the middle of the others' texts.
 
 # %%
-slots.release(1)
+crowd.release(1)
 newcomer = tokenizer.encode("A slot is free again, and")
-late = admit(slots, [newcomer], [1])
+late = admit(crowd, [newcomer], [1])
 everyone = [texts[0], late[0], *texts[2:]]
-decode(slots, WHERE, everyone, num_steps=10)
+decode(crowd, WHERE, everyone, num_steps=10)
 assert late[0] == transformers_tokens(newcomer, max_new_tokens=11)
 assert texts[0] == transformers_tokens(PROMPTS[0], max_new_tokens=23)
 print(tokenizer.decode(newcomer + late[0]))
 print(tokenizer.decode(PROMPTS[0] + texts[0]))
-slots.free()
-assert pool.allocator.num_free == 20
+crowd.free()
+assert crowd.allocator.num_used == 0
 
 # %% [markdown]
 # ## Measure
@@ -323,10 +331,10 @@ from statistics import median
 from nanoserve.course.timing import arrivals
 
 
-def step_seconds(num_texts, length=32, steps=7):
+def step_seconds(num_texts, length=16, steps=5):
     """The median time of a decode step of so many texts."""
-    slots = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 3 * num_texts + 1), num_texts)
-    where, prompts = list(range(num_texts)), [(PROMPTS[3] * 2)[:length]] * num_texts
+    slots = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 2 * num_texts + 1), num_texts)
+    where, prompts = list(range(num_texts)), [PROMPTS[3][:length]] * num_texts
     texts = admit(slots, prompts, where)
     times = arrivals(decode(slots, where, texts, 1) for _ in range(steps + 1))
     return median(later - earlier for earlier, later in pairwise(times))
@@ -349,8 +357,8 @@ plt.show()
 
 # %% [markdown]
 # The dotted line is a machine that does nothing but read weights. The curve leaves it where the arithmetic begins to
-# count: soon on a CPU, which has little of it; at some hundred texts on a large GPU. Until then a second text is almost
-# free, and the only thing that keeps the batch small is the memory for keys and values. Hence the paging.
+# count: soon on a CPU, much later on a GPU, which has arithmetic to spare. Until then another text is almost free, and
+# what keeps the batch small is the memory for keys and values. Hence the paging.
 
 # %% [markdown]
 # ## Break
@@ -371,10 +379,8 @@ print(fine[0] == texts[0][:13])
 # Then the day in production. Some text runs by itself in the same pool, in Day 16's `PagedKVCache`, before the suspect
 # comes. It is not even in the batch. It is read, the suspect makes one step, and it goes on.
 
+
 # %%
-from nanoserve import PagedKVCache
-
-
 def alone(cache, tokens, num_new):
     """Greedy tokens of one text, by itself."""
     for _ in range(num_new):
@@ -390,9 +396,10 @@ suspect = SuspectSlots(shared, num_slots=4)
 guest = admit(suspect, PROMPTS[:1], [2])
 keys = shared.k.clone()
 decode(suspect, [2], guest, num_steps=1)
+keys_later = shared.k.clone()
 
 after = before + list(alone(lodger, before, 12))
-print("the text alone:      ", repr(tokenizer.decode(texts[3 + 1][:13])))
+print("the text alone:      ", repr(tokenizer.decode(texts[4][:13])))
 print("beside the suspect:  ", repr(tokenizer.decode(after)))
 
 # %% [markdown]
@@ -402,7 +409,7 @@ print("beside the suspect:  ", repr(tokenizer.decode(after)))
 from nanoserve.course.exercises.day22.write_map import draw_writes
 
 owners = {"lodger": lodger.table.block_ids, "guest": suspect.tables[2].block_ids}
-draw_writes(keys, shared.k, owners, suspect.scratch)
+draw_writes(keys, keys_later, owners, suspect.scratch)
 
 # %%
 whose_star = None  # which star is one too many, and who wrote it?
@@ -440,8 +447,8 @@ print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, 
 #   Padding is the price of an attention that takes only rectangles, such as torch's.
 # - **Places.** `BlockTables.compute_slot_mappings` in
 #   [`vllm/v1/worker/gpu/block_table.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/worker/gpu/block_table.py)
-#   is your `places`, as a Triton kernel: block number times block size plus offset. What a CUDA graph has too many of is
-#   filled with `PAD_SLOT_ID`, -1, and `reshape_and_cache_flash_kernel`
+#   is your `places`, as a Triton kernel: block number times block size plus offset. What a CUDA graph has too many of
+#   is filled with `PAD_SLOT_ID`, -1, and `reshape_and_cache_flash_kernel`
 #   ([`csrc/libtorch_stable/cache_kernels.cu`](https://github.com/vllm-project/vllm/blob/main/csrc/libtorch_stable/cache_kernels.cu))
 #   returns at once for it.
 # - **A block that nobody gets.** `BlockPool`
