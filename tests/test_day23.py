@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 import pytest
 
 import nanoserve
-from nanoserve import Engine, KVPool, PagedSlotKVCache, Scheduler, SlotKVCache
+from nanoserve import Engine, Scheduler, SlotKVCache
 from nanoserve.course.exercises.day23.planted import SuspectScheduler
 from nanoserve.course.exercises.day23.stand_in import CountingModel
-from nanoserve.course.exercises.day23.traffic import feed, lengths_of
+from nanoserve.course.exercises.day23.traffic import engine_over, feed, lengths_of
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_panel import Timelines
 from nanoserve.course.view.timeline_svg import Bar, draw_timelines, slot_bars, waiting_bars, words
@@ -22,11 +22,7 @@ class Static(Scheduler):
 
 
 def engine(num_slots=2, num_blocks=8, scheduler=Scheduler, model=None):
-    model = model or CountingModel()
-    slots = PagedSlotKVCache(KVPool.for_model(model, num_blocks + 1, 4), num_slots)
-    made = Engine(model, slots)
-    made.scheduler = scheduler(slots)
-    return made
+    return engine_over(model or CountingModel(), num_slots, num_blocks, scheduler, block_size=4)
 
 
 def recorded(lengths=LENGTHS, prompt=(10,), **settings):
@@ -155,9 +151,7 @@ def test_the_planted_scheduler_starves_the_one_who_needs_most_and_breaks_nothing
     arrivals.insert(4, (10, 56, 10))
     waited = {}
     for scheduler in (SuspectScheduler, Scheduler):
-        model = CountingModel()
-        made = Engine(model, PagedSlotKVCache(KVPool.for_model(model, 13, 8), 5))
-        made.scheduler = scheduler(made.slots)
+        made = engine_over(CountingModel(), 5, 12, scheduler)
         timeline = Timeline(made)
         requests = feed(made, arrivals)
         assert all(request.tokens == list(range(2, 2 + request.run.max_new_tokens)) for request in requests)

@@ -31,15 +31,16 @@
 # %%
 import inspect
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Literal
 
 import matplotlib.pyplot as plt
 import torch
 
 import nanoserve
-from nanoserve import KVPool, PagedSlotKVCache, Request, generate, load_model, load_tokenizer
+from nanoserve import Request, generate, load_model, load_tokenizer
 from nanoserve.course.exercises.day23.stand_in import CountingModel
-from nanoserve.course.exercises.day23.traffic import TEXTS, feed, lengths_of
+from nanoserve.course.exercises.day23.traffic import TEXTS, engine_over, feed, lengths_of
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_panel import Timelines
 
@@ -52,14 +53,6 @@ def static(scheduler):
             return [] if self.running else super().next_in_line()
 
     return Static
-
-
-def engine_over(model, num_slots, num_blocks, scheduler, engine=nanoserve.Engine, block_size=8):
-    """An engine over a pool of its own (and a scratch block), with this scheduler."""
-    slots = PagedSlotKVCache(KVPool.for_model(model, num_blocks + 1, block_size), num_slots)
-    engine = engine(model, slots)
-    engine.scheduler = scheduler(slots)
-    return engine
 
 
 small = engine_over(CountingModel(), 2, 8, static(nanoserve.Scheduler))
@@ -172,22 +165,22 @@ prompts = [tokenizer.encode(text) for text in TEXTS]
 
 
 def serve(scheduler):
-    """Run the twelve through four slots: the engine, its requests, its timeline, and how long it took."""
-    engine = engine_over(model, 4, 24, scheduler, Engine)
+    """Run the twelve through four slots: the engine, its requests, its timeline, and the seconds it took."""
+    engine = engine_over(model, 4, 14, scheduler, Engine)
     timeline = Timeline(engine)
-    requests = [engine.submit(prompt, num) for prompt, num in zip(prompts, TEXTS.values())]
+    requests = [engine.submit(prompt, num_new) for prompt, num_new in zip(prompts, TEXTS.values())]
     start = perf_counter()
     engine.run()
-    return engine, requests, timeline, perf_counter() - start
+    return SimpleNamespace(engine=engine, requests=requests, timeline=timeline, seconds=perf_counter() - start)
 
 
-in_batches, continuous = serve(static(Scheduler)), serve(Scheduler)
-Timelines({"static": in_batches[2], "continuous": continuous[2]})
+batched, continuous = serve(static(Scheduler)), serve(Scheduler)
+Timelines({"static": batched.timeline, "continuous": continuous.timeline})
 
 # %%
-for name, (engine, *_), guess in (("static", in_batches, static_steps), ("continuous", continuous, continuous_steps)):
-    guessed = "no guess" if guess is None else f"your guess: {guess}"
-    print(f"{name}: {engine.stats.steps} decode steps for {engine.stats.tokens} tokens; {guessed}")
+for name, run, guess in (("static", batched, static_steps), ("continuous", continuous, continuous_steps)):
+    stats, guessed = run.engine.stats, "no guess" if guess is None else f"your guess: {guess}"
+    print(f"{name}: {stats.steps} decode steps for {stats.tokens} tokens; {guessed}")
 
 # %% [markdown]
 # Each static batch is as long as its longest text: 23, 19 and 21 steps. There are 112 tokens to decode, so four slots
@@ -198,7 +191,7 @@ for name, (engine, *_), guess in (("static", in_batches, static_steps), ("contin
 # text ends. (`idle` is yesterday's scratch block.)
 
 # %%
-continuous[2]
+continuous.timeline
 
 # %% [markdown]
 # ## Prove
@@ -209,13 +202,13 @@ continuous[2]
 # %%
 from nanoserve.course.oracle import transformers_tokens
 
-for prompt, num_new, batched, request in zip(prompts, TEXTS.values(), in_batches[1], continuous[1]):
-    assert request.tokens == batched.tokens == generate(model, prompt, num_new)
+for prompt, num_new, *requests in zip(prompts, TEXTS.values(), continuous.requests, batched.requests):
+    alone = generate(model, prompt, num_new)
+    assert [request.tokens for request in requests] == [alone, alone]
     if num_new < 10:  # the short ones, for time's sake
-        assert request.tokens == transformers_tokens(prompt, num_new)
-    print(f"{tokenizer.decode(prompt)}|{tokenizer.decode(request.tokens)!r}")
-assert continuous[0].slots.allocator.num_used == 1  # the scratch block
-assert continuous[0].scheduler.requests == {}
+        assert alone == transformers_tokens(prompt, num_new)
+    print(f"{tokenizer.decode(prompt)}|{tokenizer.decode(alone)!r}")
+assert continuous.engine.slots.allocator.num_used == 1  # the scratch block
 
 # %% [markdown]
 # ## Measure
@@ -253,15 +246,15 @@ plt.show()
 # it loses, it loses at the end of the line. On this machine, the twelve texts of *See* took:
 
 # %% tags=["nbval-ignore-output"]
-for name, (engine, _, _, seconds) in (("static", in_batches), ("continuous", continuous)):
-    print(f"{name}: {engine.stats.tokens / seconds:.0f} tokens per second, prefills included")
+for name, run in (("static", batched), ("continuous", continuous)):
+    print(f"{name}: {run.engine.stats.tokens / run.seconds:.0f} tokens per second, prefills included")
 
 # %% [markdown]
 # ## Break
 #
-# A colleague's scheduler keeps the slots fuller, and the average wait shorter, than yours does. All texts are right,
-# nothing leaks, nobody is preempted. Requests come in every third step; look at the timeline, and find the one who
-# writes a complaint.
+# A colleague's scheduler never leaves a slot idle because somebody does not fit, and the average wait is shorter than
+# yours. All texts are right, nothing leaks, nobody is preempted. A request comes in every third step; look at the
+# timeline, and find the one who writes a complaint.
 
 # %%
 from nanoserve.course.exercises.day23.planted import SuspectScheduler

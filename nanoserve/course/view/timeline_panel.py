@@ -57,7 +57,7 @@ def _panel(picture: Callable[[int, str], str], longest: int, at: int) -> Any:
     slider = widgets.IntSlider(at, min=1, max=longest, description="step", layout={"width": "480px"})
     widgets.jslink((play, "value"), (slider, "value"))
     slider.observe(lambda change: setattr(shown, "value", live_html(picture(change["new"], "auto"))), "value")
-    return widgets.VBox([shown, widgets.HBox([play, slider])])
+    return widgets.VBox([widgets.HBox([play, slider]), shown])  # above: with the pool, it is a high picture
 
 
 def _stacked(above: str, below: str, theme: str) -> str:

@@ -5,7 +5,7 @@ from nanoserve.scheduler import Scheduler
 
 
 class SuspectScheduler(Scheduler):
-    """A scheduler that keeps the slots fuller than yours."""
+    """A scheduler with a shorter average wait than yours."""
 
     def next_in_line(self) -> list[Request]:
         """As many of those that wait as fit together."""

@@ -1,10 +1,14 @@
-"""Requests that the day's pictures are made of, and an engine that is fed while it runs."""
+"""The engines and requests that the day's pictures are made of."""
 
 import random
 from collections.abc import Sequence
 
 from nanoserve.engine import Engine
+from nanoserve.model import Llama
+from nanoserve.paged_slots import PagedSlotKVCache
+from nanoserve.pool import KVPool
 from nanoserve.request import Request
+from nanoserve.scheduler import Scheduler
 
 # Beginnings of texts, and how many tokens each asks for.
 TEXTS = {
@@ -21,6 +25,29 @@ TEXTS = {
     "The answer is": 4,
     "The old lighthouse stands": 8,
 }
+
+
+def engine_over(
+    model: Llama,
+    num_slots: int,
+    num_blocks: int,
+    scheduler: type[Scheduler],
+    engine: type[Engine] = Engine,
+    block_size: int = 8,
+) -> Engine:
+    """An engine over a pool of its own, with this scheduler.
+
+    Args:
+        model: the model.
+        num_slots: requests that run together at most.
+        num_blocks: for the requests; the scratch block comes on top.
+        scheduler, engine: the classes, a learner's own included.
+        block_size: tokens of a block.
+    """
+    slots = PagedSlotKVCache(KVPool.for_model(model, num_blocks + 1, block_size), num_slots)
+    made = engine(model, slots)
+    made.scheduler = scheduler(slots)
+    return made
 
 
 def lengths_of(number: int, mean: float, spread: float, seed: int = 0) -> list[int]:
