@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from nanoserve.allocator import BlockAllocator
-from nanoserve.arguments import TokenIds, end_ids, token_ids, whole_number
+from nanoserve.arguments import TokenIds, run_arguments, whole_number
 from nanoserve.cache import KVCache, NaiveKVCache, PagedKVCache
 from nanoserve.model import Llama
 from nanoserve.pool import KVPool
-from nanoserve.sampling import check_sampling, sample
 
 
 def generate(
@@ -79,33 +78,14 @@ def generate_stream(
     one is handed out, or as soon as the stream is closed or dropped. A traceback that is kept, as a notebook keeps its
     last one, keeps the stream and so its blocks: `with contextlib.closing(stream):` gives them back whatever is kept.
     """
-    prompt = token_ids(prompt_ids, model.config.vocab_size)
-    num_new = whole_number(max_new_tokens)
-    if num_new is None or num_new < 0:
-        raise ValueError(f"max_new_tokens must be a whole number of 0 or more, got {max_new_tokens!r}")
-    longest = model.config.max_position_embeddings
-    if len(prompt) + num_new > longest:
-        raise ValueError(
-            f"{len(prompt)} prompt tokens and {num_new} new ones are more than the model's {longest} positions: "
-            f"shorten the prompt or lower max_new_tokens"
-        )
-    check_sampling(temperature, top_k, top_p)
+    run = run_arguments(model, prompt_ids, max_new_tokens, temperature, top_k, top_p, seed, eos_token_id)
     if paged and allocator is None and (whole_number(block_size) or 0) < 1:
         raise ValueError(f"block_size must be a whole number of at least 1, got {block_size!r}")
-    eos = model.eos_token_ids if eos_token_id is None else end_ids(eos_token_id)
-    number = 0 if seed is None else whole_number(seed)
-    if number is None or not -(2**63) <= number < 2**64:  # torch takes signed and unsigned
-        raise ValueError(f"seed must be a whole number that fits in 64 bits, or None, got {seed!r}")
     if allocator is not None and not isinstance(allocator, KVPool) and not hasattr(allocator, "num_blocks"):
         raise ValueError(f"allocator must be a KVPool or a BlockAllocator, got {allocator!r}")
-    generator = None if seed is None else torch.Generator().manual_seed(number)
-
-    def next_token(logits: torch.Tensor) -> int:
-        return sample(logits, temperature, top_k, top_p, generator)
-
-    num_stored = len(prompt) + num_new - 1  # nothing attends to the last token
-    cache = cache_for(model, num_stored, paged, block_size, allocator) if num_new else NaiveKVCache()
-    return decode(model, cache, prompt, num_new, eos, next_token)
+    num_stored = len(run.prompt) + run.max_new_tokens - 1  # nothing attends to the last token
+    cache = cache_for(model, num_stored, paged, block_size, allocator) if run.max_new_tokens else NaiveKVCache()
+    return decode(model, cache, *run)
 
 
 def cache_for(

@@ -152,18 +152,18 @@ class Llama(nn.Module):
         """One step: the logits of new tokens, given all that the cache holds before them.
 
         Args:
-            input_ids: (1, T), a whole prompt, a chunk of it, or one decoded token.
-            cache: where the sequence's keys and values are; it is T tokens longer afterwards.
+            input_ids: (batch, T), whole prompts, chunks of them, or one decoded token each; most caches hold one row.
+            cache: where the sequences' keys and values are; it is T tokens longer afterwards.
             logits_to_keep: how many of the last positions get logits, as in transformers; 0 for all T.
 
         Returns:
-            (1, logits_to_keep, vocab_size).
+            (batch, logits_to_keep, vocab_size).
 
         Raises:
-            ValueError: `input_ids` is not (1, T) with T of at least 1.
+            ValueError: `input_ids` is not (batch, T) with T of at least 1.
         """
         if input_ids.ndim != 2 or input_ids.shape[1] == 0:
-            raise ValueError(f"input_ids must be (1, T) with at least one token, got {tuple(input_ids.shape)}")
+            raise ValueError(f"input_ids must be (batch, T) with at least one token, got {tuple(input_ids.shape)}")
         positions = cache.positions(input_ids.shape[1]).to(input_ids.device)
         self._frequencies = self._frequencies.to(input_ids.device)
         angles = positions.unsqueeze(-1) * self._frequencies  # (T, head_dim / 2)

@@ -23,22 +23,25 @@ def _nothing_passed_yet(monkeypatch):
     monkeypatch.delenv("NANOSERVE_STRICT", raising=False)
 
 
-def from_source(source: str, name: str = "BlockAllocator", module: str = "nanoserve.allocator"):
+def from_source(source: str, name: str = "BlockAllocator", reference: object = nanoserve.BlockAllocator):
     """A class as a notebook makes it: from a cell's text, whose lines a traceback can show.
 
-    What the reference's module imports is there, as the notebook has imported it.
+    What the modules of the reference and its bases import is there, as the notebook has imported it.
     """
     import linecache
 
     source = dedent(source)
     linecache.cache["<cell>"] = (len(source), None, source.splitlines(keepends=True), "<cell>")
-    scope = vars(import_module(module)) | {"yours": yours, "Base": FIRST.stand_in(), "__name__": "__main__"}
+    scope = {}
+    for cls in reversed(getattr(reference, "__mro__", [reference])):
+        scope |= vars(import_module(cls.__module__))
+    scope |= {"nanoserve": nanoserve, "yours": yours, "Base": FIRST.stand_in(), "__name__": "__main__"}
     exec(compile(source, "<cell>", "exec"), scope)
     return scope[name]
 
 
 def stub_of(task):
-    return from_source(task.stub(), task.name, task.reference.__module__)
+    return from_source(task.stub(), task.name, task.reference)
 
 
 @pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
@@ -52,7 +55,7 @@ def test_a_stub_is_not_started_and_the_reference_stands_in(task, capsys):
 
 @pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
 def test_the_solution_passes_and_goes_on(task, capsys):
-    solution = from_source(task.solution(), task.name, task.reference.__module__)
+    solution = from_source(task.solution(), task.name, task.reference)
     assert check(task.id, solution) is solution
     assert "Passed" in capsys.readouterr().out
     assert yours(task.id) is solution
@@ -163,7 +166,7 @@ def test_a_wrong_kind_of_error_is_told_with_the_line_that_raised_it():
                 assert 0 <= p < self.num_tokens
                 return self.block_ids[p // self.allocator.block_size], p % self.allocator.block_size
     """
-    verdict = examine(find("15.2"), from_source(asserting, "BlockTable", "nanoserve.block_table"))
+    verdict = examine(find("15.2"), from_source(asserting, "BlockTable", nanoserve.BlockTable))
     assert "raised AssertionError at line 4 of `position`: `assert 0 <= p < self.num_tokens`" in verdict.headline
 
 

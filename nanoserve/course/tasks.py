@@ -41,6 +41,7 @@ class Task:
         writes: the methods that the learner writes.
         given: methods of the reference that the stub holds ready, and attributes of the class with their values.
         later: methods that a later task writes; until then they do nothing.
+        inherits: whether the learner's class is a subclass of the reference, which has all that is not to be written.
         extends: the task whose class this one goes on with.
         seconds: how long all stages together may run.
     """
@@ -55,6 +56,7 @@ class Task:
     writes: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
+    inherits: bool = False
     extends: str = ""
     seconds: float = 5.0
 
@@ -71,7 +73,7 @@ class Task:
         """What a notebook goes on with where the learner's own does not pass: the reference as far as this task."""
         if isinstance(self.reference, KernelReference):
             return self.reference.load()
-        if not inspect.isclass(self.reference):
+        if self.inherits or not inspect.isclass(self.reference):
             return self.reference
         members = {"__doc__": self.reference.__doc__, "__module__": self.reference.__module__}
         task: Task | None = self
@@ -95,7 +97,10 @@ class Task:
         """Just what the learner had to write, for the fold under the task."""
         if not inspect.isclass(self.reference):
             return _source_of(self.reference)
-        return "\n".join(_source_of(vars(self.reference)[name]) for name in self.writes)
+        return "\n".join(_source_of(self._member(name)) for name in self.writes)
+
+    def _member(self, name: str) -> Callable | property:
+        return inspect.getattr_static(self.reference, name)
 
     def _source(self, body_of: Callable[[Callable], str]) -> str:
         if not inspect.isclass(self.reference):
@@ -103,11 +108,13 @@ class Task:
         bases = [base.__name__ for base in self.reference.__bases__ if base is not object]
         if self.extends:
             bases = [f'yours("{self.extends}")']
+        elif self.inherits:
+            bases = [f"nanoserve.{self.name}"]
         head = f"class {self.name}({', '.join(bases)}):" if bases else f"class {self.name}:"
         parts = [] if self.extends else [f'"""{inspect.getdoc(self.reference).splitlines()[0]}"""\n']
-        parts += [_given(name, vars(self.reference)[name]) for name in self.given]
-        parts += [_placeholder_of(vars(self.reference)[name], self.id) for name in self.later]
-        parts += [body_of(vars(self.reference)[name]) for name in self.writes]
+        parts += [_given(name, self._member(name)) for name in self.given]
+        parts += [_placeholder_of(self._member(name), self.id) for name in self.later]
+        parts += [body_of(self._member(name)) for name in self.writes]
         return f"{head}\n" + textwrap.indent("\n".join(parts), "    ")
 
 

@@ -1,0 +1,156 @@
+"""Measures continuous batching on SmolLM2 against transformers, and pages against contiguous rows.
+
+    python benchmarks/continuous.py             a quarter of an hour on a 2-core CPU
+    python benchmarks/continuous.py --rehearse  the same with a few short requests, in a minute
+
+Everything that is compared is timed in turns in one run, with medians, and must give the same tokens. It writes
+`benchmarks/results/continuous.json`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import torch
+import transformers
+
+from benchmarks.clock import side_by_side
+from benchmarks.serving import AT_ONCE, BLOCK_SIZE, Workload
+from nanoserve import KVPool, Llama, PagedSlotKVCache, PrefillCache, SlotKVCache, load_model
+from nanoserve.slots import Slots
+from nanoserve.weights import find_checkpoint
+
+CPU = torch.device("cpu")
+
+
+def machine() -> dict[str, object]:
+    """What this was measured on."""
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__}
+        | {"transformers": transformers.__version__},
+        "date": str(date.today()),
+    }
+
+
+def serving(model: Llama, workload: Workload, rounds: int) -> dict[str, object]:
+    """New tokens a second of each way to serve the workload, and whether all of them gave the same."""
+    theirs = []
+    for _ in range(2):  # continuous batching changes the model that it runs
+        loaded = transformers.LlamaForCausalLM.from_pretrained(find_checkpoint()).eval()
+        loaded.generation_config.eos_token_id = None
+        theirs.append(loaded)
+    ways: dict[str, Callable[[], list[list[int]]]] = {
+        "run_continuous, paged": lambda: workload.ours(model, workload.blocks(model)),
+        "run_continuous, contiguous": lambda: workload.ours(model, workload.rows(model)),
+        "generate, one by one": lambda: workload.one_by_one(theirs[0]),
+        "generate, padded batches": lambda: workload.padded(theirs[0]),
+        "transformers' continuous batching": lambda: workload.their_continuous(theirs[1]),
+    }
+    texts: dict[str, list[list[int]]] = {}
+
+    def kept(name: str) -> Callable[[], None]:
+        return lambda: texts.update({name: ways[name]()})
+
+    seconds = side_by_side({name: kept(name) for name in ways}, CPU, rounds)
+    tokens = sum(workload.counts)
+    expected = texts["generate, one by one"]
+    rows = {}
+    for name in ways:
+        same = sum(ours == theirs for ours, theirs in zip(texts[name], expected, strict=True))
+        speedup = seconds[name] / seconds["run_continuous, paged"]
+        rows[name] = {"tokens_per_second": tokens / seconds[name], "ours_is_faster": speedup, "same_texts": same}
+        print(
+            f"{name:36}{tokens / seconds[name]:8.1f} tokens/s{speedup:7.2f}x{same:5} of {len(expected)} texts the same"
+        )
+    return rows
+
+
+def decode_step(model: Llama, history: int, rounds: int) -> dict[str, float]:
+    """Milliseconds of one step of eight full slots: over pages that lie anywhere in the pool, and over rows."""
+    pages_each = -(-(history + 1) // BLOCK_SIZE)
+    pool = KVPool.for_model(model, AT_ONCE * pages_each + 1, BLOCK_SIZE)
+    shuffled = pool.allocator.allocate_for(pool.allocator.num_blocks * BLOCK_SIZE)
+    random.Random(0).shuffle(shuffled)
+    pool.allocator.free_all(shuffled)
+    config = model.config
+    shape = AT_ONCE, config.num_key_value_heads, history, config.head_dim
+    prefill = PrefillCache([0] * AT_ONCE)
+    prefill.layers = [(torch.randn(shape), torch.randn(shape)) for _ in range(config.num_hidden_layers)]
+    ids = torch.ones(AT_ONCE, 1, dtype=torch.long)
+
+    def step_over(slots: Slots) -> Callable[[], object]:
+        slots.admit(range(AT_ONCE), prefill, prefill.pad_lens)
+        slots.reserve_step()
+        return lambda: model(ids, slots)  # never counted, so each is the same step
+
+    steps = {
+        "paged": step_over(PagedSlotKVCache(pool, AT_ONCE)),
+        "contiguous": step_over(SlotKVCache(model, AT_ONCE, 2 * history)),
+        "reading the weights": lambda: [weight.sum() for weight in model.parameters()],
+    }
+    row = {name: 1e3 * seconds for name, seconds in side_by_side(steps, CPU, rounds).items()}
+    row["paged_to_contiguous"] = row["paged"] / row["contiguous"]
+    print(f"\na step of {AT_ONCE} slots with {history} tokens each, ms:", {k: round(v, 2) for k, v in row.items()})
+    return row
+
+
+def memory(model: Llama, workload: Workload, max_len: int, rounds: int) -> dict[str, object]:
+    """How full the memory is, and what the same bytes serve as eight rows of `max_len`, and as pages for as many slots
+    as there are requests."""
+    num_tokens, requests = AT_ONCE * max_len, len(workload.prompts)
+    make = {
+        "contiguous": lambda: workload.rows(model, max_len),
+        "paged": lambda: workload.blocks(model, requests, num_tokens),
+    }
+    runs = {name: lambda slots=slots: workload.ours(model, slots()) for name, slots in make.items()}
+    seconds = side_by_side(runs, CPU, rounds)
+    tokens = sum(workload.counts)
+    rows: dict[str, object] = {"reserved_tokens": num_tokens, "most_used_of_allocated": workload.most_used_of_allocated}
+    print(f"\nthe same {num_tokens} tokens of memory, filled at most {rows['most_used_of_allocated']:.1%} in pages:")
+    for name, slots in make.items():
+        row = workload.watched(model, slots()) | {"tokens_per_second": tokens / seconds[name]}
+        rows[name] = row
+        print(f"{name:12}", {key: round(value, 3) for key, value in row.items()})
+    return rows
+
+
+def main(arguments: list[str]) -> None:
+    """Run all parts, print them, and write the file."""
+    parser = argparse.ArgumentParser(description="Measure continuous batching on this machine's CPU.")
+    parser.add_argument("--rehearse", action="store_true", help="with a few short requests, only to see it run")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the JSON file")
+    chosen = parser.parse_args(arguments)
+    workload, rounds, history, max_len = Workload.drawn(32, 96, 64), 3, 512, 512
+    if chosen.rehearse:
+        workload, rounds, history, max_len = Workload.drawn(10, 20, 12), 1, 32, 64
+    torch.manual_seed(0)
+    model = load_model()
+    results: dict[str, object] = {"machine": machine()}
+    print(results["machine"], "\n")
+    asked = {"prompt_tokens": sum(map(len, workload.prompts)), "new_tokens": sum(workload.counts)}
+    results["workload"] = {"requests": len(workload.prompts), "at_once": AT_ONCE, "block_size": BLOCK_SIZE} | asked
+    results["serving"] = serving(model, workload, rounds)
+    results["decode_step"] = decode_step(model, history, 10 * rounds + 1)
+    results["memory"] = memory(model, workload, max_len, rounds)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    target = chosen.out / ("rehearsal.json" if chosen.rehearse else "continuous.json")
+    target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {target}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

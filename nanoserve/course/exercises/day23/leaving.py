@@ -1,0 +1,75 @@
+"""Stages of task 23.2: who leaves gives everything back."""
+
+from nanoserve.course.exercises.day23.scene import Scene
+from nanoserve.course.probe import Probe
+
+
+def _busy(probe: Probe) -> Scene:
+    """A and B run, C and D wait."""
+    scene = Scene(probe, 3, 8)
+    scene.runs("A", 0, 3, 5)
+    scene.runs("B", 2, 6, 5)
+    scene.waits("C", 3, 5)
+    scene.waits("D", 3, 5)
+    return scene
+
+
+def who_is_finished_runs_no_more(probe: Probe) -> None:
+    """who is finished runs no more"""
+    scene = _busy(probe)
+    a, scheduler = scene.requests["A"], scene.scheduler
+    with probe.on_error(KeyError, slip="slot-cleared-first", match="^None$"):
+        scene.leaves(a, "finished")
+    probe.equal(probe.record("A.state", lambda: a.state), "finished", "state-stays")
+    probe.equal(probe.record("A.slot", lambda: a.slot), None, "slot-stays")
+    running = probe.record("scheduler.running", lambda: dict(scheduler.running))
+    probe.equal(running, {2: scene.requests["B"]}, "other-running", {"still-running": {0: a, 2: scene.requests["B"]}})
+    probe.equal(probe.record("list(scheduler.requests)", lambda: list(scheduler.requests)), list("BCD"), "still-known")
+
+
+def slot_and_blocks_come_back(probe: Probe) -> None:
+    """its slot and its blocks come back"""
+    scene = _busy(probe)
+    scene.leaves(scene.requests["B"], "finished")
+    slots = scene.slots
+    came = probe.record("slots.free_slots()", slots.free_slots), slots.allocator.num_used
+    giveaways = {"never-released": ([1], 3), "blocks-stay": ([1, 2], 3), "slot-stays-taken": ([1], 1)}
+    told = "free slots {0[0]}, blocks in use: {0[1]}".format
+    probe.equal(came, ([1, 2], 1), "too-much-released", giveaways, told=told)
+
+
+def the_others_stay(probe: Probe) -> None:
+    """the others keep their slots, and the line its order"""
+    scene = _busy(probe)
+    scene.leaves(scene.requests["A"], "finished")
+    came = probe.record("slots.lengths", lambda: list(scene.slots.lengths))
+    probe.equal(came, [0, 0, 6], "another-is-released")
+    waiting = probe.record("scheduler.waiting", lambda: list(scene.scheduler.waiting))
+    probe.equal(waiting, [scene.requests["C"], scene.requests["D"]], "line-changed")
+
+
+def who_waits_can_leave(probe: Probe) -> None:
+    """who waits can leave too: it has no slot"""
+    scene = _busy(probe)
+    c, d = scene.requests["C"], scene.requests["D"]
+    with probe.on_error(KeyError, ValueError, slip="no-slot-to-release"):
+        scene.leaves(d, "aborted")
+    waiting = probe.record("scheduler.waiting", lambda: list(scene.scheduler.waiting))
+    probe.equal(waiting, [c], "other-line", {"still-waiting": [c, d], "first-in-line-leaves": [d]})
+    probe.equal(probe.record("D.state", lambda: d.state), "aborted", "always-finished")
+
+
+def an_abort_gives_everything_back(probe: Probe) -> None:
+    """an abort gives everything back as well"""
+    scene = _busy(probe)
+    scene.leaves(scene.requests["B"], "aborted")
+    came = probe.record("slots.free_slots()", scene.slots.free_slots), scene.slots.allocator.num_used
+    told = "free slots {0[0]}, blocks in use: {0[1]}".format
+    probe.equal(came, ([1, 2], 1), "only-when-finished", told=told)
+
+
+def the_text_stays_with_its_request(probe: Probe) -> None:
+    """the text stays with its request"""
+    scene = _busy(probe)
+    scene.leaves(scene.requests["A"], "finished")
+    probe.equal(probe.record("A.tokens", lambda: scene.requests["A"].tokens), [7], "text-thrown-away")

@@ -1,0 +1,482 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Day 22 · Many sequences
+#
+# Until today, one text at a time. Now many go through the model **together**: prompts of any lengths in one prefill,
+# then a token for each of them in every step. They share one pool, and no text may change by a single token because
+# of its neighbours.
+#
+# *About 55 minutes. PyTorch's broadcasting, and the block table of Day 15.*
+
+# %% [markdown]
+# ## Setup
+
+# %% tags=["setup"]
+
+# %% [markdown]
+# ## Where we are
+#
+# A decode step reads all weights of the model for a single token. For eight tokens of eight texts it reads them once
+# as well. That is the whole reason to batch.
+#
+# A batch is a tensor, and a tensor has straight edges. Texts have not. So short prompts are filled up with **pads**,
+# on the left: then all prompts end in the last column, and the next token of each follows there.
+
+# %%
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+
+import nanoserve
+from nanoserve import BlockTable, KVPool, PagedKVCache, PrefillCache, load_model, load_tokenizer
+from nanoserve.prefill import PAD
+
+model, tokenizer = load_model(), load_tokenizer()
+TEXTS = [
+    "The sea is",
+    "Once upon a time, in a house by the river, there lived",
+    "Paris",
+    "My favourite recipe for bread needs only flour, water, salt and time. First of all, you have to",
+    "The three states of matter are",
+    "Dear Ms Miller, thank you very much for your letter of the second of May, in which you ask",
+]
+PROMPTS = [tokenizer.encode(text) for text in TEXTS]
+LENGTHS = [len(prompt) for prompt in PROMPTS]
+
+# %%
+longest = max(LENGTHS)
+figure, axes = plt.subplots(figsize=(8, 2.2), layout="constrained")
+for row, length in enumerate(LENGTHS):
+    pads = longest - length
+    axes.barh(row, pads, color="#d3d7dd", height=0.8)
+    axes.barh(row, length, left=pads, color="#0072b2", height=0.8)
+for column in range(1, longest):
+    axes.axvline(column, color="white", linewidth=1.5)
+axes.set(xlabel="column", ylabel="prompt", yticks=range(len(LENGTHS)), ylim=(len(LENGTHS) - 0.4, -0.6))
+axes.spines[["top", "right", "left"]].set_visible(False)
+axes.tick_params(left=False)
+plt.show()
+padded = len(LENGTHS) * longest
+print(f"{sum(LENGTHS)} tokens (blue) in {padded} columns: {1 - sum(LENGTHS) / padded:.0%} of the batch are pads (grey)")
+
+# %% [markdown]
+# Pads cost arithmetic once, in the prefill. Stored in the cache, they would cost memory for as long as the text lives,
+# and be read again in each step. So they must not get in: that is today's work, and it has a price. A prompt that was
+# computed at columns 12, 13, 14 … has its keys rotated for these positions. Whoever leaves the pads behind must still
+# remember how many there were.
+
+# %% [markdown]
+# ## Predict
+#
+# Prompts of 3, 9 and 30 tokens are prefilled together, and then move into a pool with blocks of 16. How many blocks do
+# they take? And at which position does RoPE put the next token of the first prompt: 3, 4, 27 or 30?
+
+# %%
+guessed_blocks = None
+guessed_position = None
+
+# %% [markdown]
+# ## Build
+#
+# Two functions for the prefill, and two pieces of a class for what comes after it. Changed an earlier one? Run the
+# later ones again.
+#
+# {task 22.1}
+#
+# `PAD` is an id like any other (0): nobody will ever look at it.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# `[PAD] * pads + list(prompt)` is a row. `torch.tensor` takes a list of rows that are equally long.
+#
+# </details>
+
+# %% task="22.1"
+
+# %% [markdown]
+# {task 22.2}
+#
+# In a prompt alone, a token sees itself and what came before it. Here it must also be kept from the pads. The mask
+# says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key).
+#
+# One thing is easily overlooked: what does a *pad* see? If nothing, its softmax is 0 / 0.
+
+# %%
+scores = torch.tensor([[2.0, 1.0], [3.0, 4.0]])
+hidden = torch.tensor([[True, True], [False, False]])  # the first query may see nothing
+print(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
+
+# %% [markdown]
+# That NaN would be the pad's output, then its key and its value in the next layer. There it gets the weight 0 from
+# everybody, and 0 times NaN is NaN: the whole row is gone.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Three comparisons of `column = torch.arange(num_tokens, device=device)`: with the pad counts as a (batch, 1) tensor,
+# which gives (batch, T); and with itself as (T, 1), once by `>=` and once by `==`, which gives (T, T). `a & b | c`
+# combines them, and broadcasting does the rest when each has its dimensions in the right place.
+#
+# </details>
+
+# %% task="22.2"
+
+# %% [markdown]
+# The prefill keeps its keys and values in a `PrefillCache`: a plain tensor for each layer, pads included. This one
+# attends by your mask:
+
+
+# %%
+class MaskedPrefill(PrefillCache):
+    """The keys and values of prompts that go through the model together, by your mask."""
+
+    def attend(self, layer, q, k, v):
+        self.append(layer, k, v)
+        mask = padded_causal_mask(self.pad_lens, k.shape[2], k.device)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+
+def prefill(prompts):
+    """Each prompt's next token, and the cache with their keys and values."""
+    input_ids, pad_lens = left_pad(prompts)
+    cache = MaskedPrefill(pad_lens)
+    logits = model(input_ids, cache)
+    return logits[:, -1].argmax(-1).tolist(), cache
+
+
+firsts, cache = prefill(PROMPTS)
+for text, token in zip(TEXTS, firsts, strict=True):
+    print(f"{text[-40:]:>40} →{tokenizer.decode([token])!r}")
+print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
+
+# %% [markdown]
+# {task 22.3}
+#
+# A **slot** is a row of the decode batch. It holds one sequence, or it is idle. `PagedSlotKVCache` keeps the books of
+# all slots: `tables`, `lengths` and `offsets`. You write how prompts come in. All else is there:
+#
+# | | |
+# | --- | --- |
+# | `self._require_room(slots, lengths)` | raises what the docstring says, unless slots are free and blocks suffice |
+# | `self.tables[slot]` | the slot's `BlockTable`; make it with `BlockTable(self.allocator)` |
+# | `self.lengths[slot]`, `self.offsets[slot]` | real tokens held, and pads left behind |
+# | `self._grow(slot, num_tokens)` | gives the slot's table room for so many tokens in all |
+# | `self._store(slot, layers)` | writes a prompt: `(k, v)` of each layer, `(1, num_kv_heads, tokens, head_dim)` |
+# | `self.release(slot)` | gives back everything that a slot holds |
+#
+# All of the prompts come in, or none. Room can be checked beforehand; but a device's memory can run out half-way, or
+# somebody presses Ctrl-C. A slot that is half filled then has no owner who would ever release it.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# A row of the prefill without its pads is `k[row : row + 1, :, pads:]`. Check first; then `try:` around a loop over
+# rows, slots and pad counts; `except BaseException:` releases those of *these* slots that have a table by now, and
+# raises again.
+#
+# </details>
+
+# %% task="22.3"
+
+# %% [markdown]
+# {task 22.4}
+#
+# Now a decode step: one new token in every slot, with no loop over the slots, since on a GPU each of those little
+# steps would wait for the CPU. `places` says where the new keys and values go, for all slots at once (vLLM calls it
+# the *slot mapping*). `self.block_tables`, `(num_slots, num_blocks)`, is the tables as one tensor.
+#
+# Idle slots take part. The batch's shape stays the same whoever comes and goes, and a GPU likes that. They write keys
+# and values of nonsense, and these must go *somewhere*: into the **scratch block**, which no sequence ever gets. The
+# block table of an idle slot is full of its id, so an idle slot needs no `if`.
+#
+# `positions` answers the model, which asks once at the beginning of a step. It makes tensors of `self.lengths` and
+# `self.offsets` on `self.device`, calls `self._begin_step(lengths)` (which asks your `places`, and makes the mask that
+# all layers use), and returns where each new token stands.
+#
+# <details><summary><b>Hint</b></summary>
+#
+# Entry `length // block_size` of a slot's table, offset `length % block_size` in that block.
+# `self.block_tables.gather(1, entries)` picks one entry from each row; `entries` is `(num_slots, 1)`.
+#
+# </details>
+
+# %% task="22.4"
+
+# %% [markdown]
+# ## See
+#
+# Two helpers put your four pieces together: one lets prompts in, the other takes everybody's next tokens.
+
+
+# %%
+def admit(slots, prompts, where):
+    """Prefill prompts together, let them into their slots, and return each one's text so far: its first token."""
+    tokens, cache = prefill(prompts)
+    slots.admit(where, cache, cache.pad_lens)
+    return [[token] for token in tokens]
+
+
+def decode(slots, where, texts, num_steps):
+    """Let each text grow by so many greedy tokens, all of them in the same steps."""
+    for _ in range(num_steps):
+        assert slots.reserve_step(), "the pool is full"
+        input_ids = torch.zeros(slots.num_slots, 1, dtype=torch.long)
+        input_ids[where, 0] = torch.tensor([text[-1] for text in texts])
+        chosen = model(input_ids, slots)[where, -1].argmax(-1)
+        slots.advance()
+        for text, token in zip(texts, chosen.tolist(), strict=True):
+            text.append(token)
+
+
+# %% [markdown]
+# The six prompts are A to F, in slots 0, 1, 2, 4, 5 and 6 of eight; slots 3 and 7 are idle. `S` is the scratch block.
+
+# %%
+WHERE = [0, 1, 2, 4, 5, 6]
+pool = KVPool.for_model(model, num_blocks=16, block_size=8)
+view = watch(pool)
+with view.sequence("S"):
+    slots = PagedSlotKVCache(pool, num_slots=8)
+admit(slots, PROMPTS, WHERE)
+for label, slot, prompt in zip("ABCDEF", WHERE, PROMPTS, strict=True):
+    view.follow(label, slots.tables[slot], [tokenizer.decode([token]) for token in prompt])
+view
+
+# %% [markdown]
+# Not one pad is in there. Six owners came in at once, and each has just the blocks that its own tokens need.
+
+# %%
+blocks = sum(len(table.block_ids) for table in slots.tables.values())
+print(f"{sum(LENGTHS)} tokens lie in {blocks} blocks; with pads it would be {len(PROMPTS)} times {-(-longest // 8)}")
+print(f"offsets: {slots.offsets}")
+
+small = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 8, block_size=16), 3)
+_, three = prefill([PROMPTS[3][:1] * length for length in (3, 9, 30)])
+small.admit([0, 1, 2], three, three.pad_lens)
+print(f"\n3, 9 and 30 tokens: {small.allocator.num_used - 1} blocks; you guessed {guessed_blocks or 'nothing'}")
+print(f"next position of the first: {small.positions(1)[0].item()}; you guessed {guessed_position or 'nothing'}")
+
+# %% [markdown]
+# The 3-token prompt stood in columns 27, 28 and 29, so its next token stands at 30. Not that RoPE would mind where a
+# text begins: it turns a query against a key by their *distance*. But the distances must be right. What if the slot
+# forgets its offset?
+
+# %%
+crowd = PagedSlotKVCache(KVPool.for_model(model, num_blocks=28, block_size=8), num_slots=8)
+texts = admit(crowd, PROMPTS, WHERE)
+decode(crowd, WHERE, texts, num_steps=12)
+
+forgetful = PagedSlotKVCache(KVPool.for_model(model, num_blocks=28, block_size=8), num_slots=8)
+wrong = admit(forgetful, PROMPTS, WHERE)
+forgetful.offsets = [0] * 8
+decode(forgetful, WHERE, wrong, num_steps=12)
+
+for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict=True):
+    print(f"{pads:2} pads  …{prompt[-24:]}")
+    print(f"  with offset     {tokenizer.decode(text)!r}")
+    print(f"  without         {tokenizer.decode(other)!r}")
+
+# %% [markdown]
+# The prompt without pads keeps its text; every other one goes a way of its own. To a new query, the prompt's last key
+# seems to lie `pads` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well, which is
+# why such a fault can live long. Unsloth's users [met it](https://github.com/unslothai/unsloth/issues/3699): in a
+# left-padded batch, only the longest prompt was continued rightly.
+
+# %% [markdown]
+# ## Prove
+#
+# Each text in company equals the text alone, for the reference's `generate` and for transformers. These are the
+# texts with offset, 13 new tokens each.
+
+# %%
+from nanoserve.course.oracle import transformers_tokens
+
+for text, prompt, tokens in zip(TEXTS, PROMPTS, texts, strict=True):
+    assert tokens == nanoserve.generate(model, prompt, max_new_tokens=13)
+    assert tokens == transformers_tokens(prompt, max_new_tokens=13)
+    print(f"{len(prompt):2} tokens, then {len(tokens)} as alone: {(text + tokenizer.decode(tokens))[-60:]!r}")
+
+# %% [markdown]
+# And who comes later? A text leaves, another takes its slot, in the middle of the others' texts.
+
+# %%
+crowd.release(1)
+newcomer = tokenizer.encode("A slot is free again, and")
+late = admit(crowd, [newcomer], [1])
+everyone = [texts[0], late[0], *texts[2:]]
+decode(crowd, WHERE, everyone, num_steps=10)
+assert late[0] == transformers_tokens(newcomer, max_new_tokens=11)
+assert texts[0] == transformers_tokens(PROMPTS[0], max_new_tokens=23)
+print(tokenizer.decode(newcomer + late[0]))
+print(tokenizer.decode(PROMPTS[0] + texts[0]))
+crowd.free()
+assert crowd.allocator.num_used == 0
+
+# %% [markdown]
+# ## Measure
+#
+# What does company cost? A step with 1, 2, 4, 8 and 16 texts, all of the same length.
+
+# %% tags=["nbval-ignore-output"]
+from itertools import pairwise
+from statistics import median
+
+from nanoserve.course.timing import arrivals
+
+
+def step_seconds(num_texts, length=16, steps=5):
+    """The median time of a decode step of so many texts."""
+    slots = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 2 * num_texts + 1), num_texts)
+    where, prompts = list(range(num_texts)), [PROMPTS[3][:length]] * num_texts
+    texts = admit(slots, prompts, where)
+    times = arrivals(decode(slots, where, texts, 1) for _ in range(steps + 1))
+    return median(later - earlier for earlier, later in pairwise(times))
+
+
+counts = [1, 2, 4, 8, 16]
+seconds = [step_seconds(count) for count in counts]
+for count, each in zip(counts, seconds, strict=True):
+    print(f"{count:2} texts: {1000 * each:5.0f} ms a step, {count / each:5.0f} tokens per second")
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
+rate = [count / each for count, each in zip(counts, seconds, strict=True)]
+axes.plot(counts, rate, color="#0072b2", marker="o", label="measured")
+axes.plot(counts, [count * rate[0] for count in counts], color="#7f8895", linestyle=":", label="if company were free")
+axes.set(xlabel="texts in a step", ylabel="tokens per second", xticks=counts, ylim=(0, 1.6 * max(rate)))
+axes.spines[["top", "right"]].set_visible(False)
+axes.legend(frameon=False, loc="upper left")
+plt.show()
+
+# %% [markdown]
+# The dotted line is a machine that does nothing but read weights. The curve leaves it where the arithmetic begins to
+# count: soon on a CPU, much later on a GPU, which has arithmetic to spare. Until then another text is almost free, and
+# what keeps the batch small is the memory for keys and values. Hence the paging.
+
+# %% [markdown]
+# ## Break
+#
+# This engine passes every test that its authors wrote. `SuspectSlots` is in `planted.py`; do not look yet. First, what
+# the authors saw: a fresh pool, one text, three idle slots.
+
+# %%
+from nanoserve.course.exercises.day22.planted import SuspectSlots
+
+fresh = KVPool.for_model(model, num_blocks=8, block_size=8)
+suspect = SuspectSlots(fresh, num_slots=4)
+fine = admit(suspect, PROMPTS[:1], [2])
+decode(suspect, [2], fine, num_steps=12)
+print(fine[0] == texts[0][:13])
+
+# %% [markdown]
+# Then the day in production. Some text runs by itself in the same pool, in Day 16's `PagedKVCache`, before the suspect
+# comes. It is not even in the batch. It is read, the suspect makes one step, and it goes on.
+
+
+# %%
+def alone(cache, tokens, num_new):
+    """Greedy tokens of one text, by itself."""
+    for _ in range(num_new):
+        tokens = [int(model(torch.tensor([tokens]), cache)[0, -1].argmax())]
+        yield tokens[0]
+
+
+shared = KVPool.for_model(model, num_blocks=8, block_size=8)
+lodger = PagedKVCache(shared)
+before = list(alone(lodger, PROMPTS[4], 1))
+
+suspect = SuspectSlots(shared, num_slots=4)
+guest = admit(suspect, PROMPTS[:1], [2])
+keys = shared.k.clone()
+decode(suspect, [2], guest, num_steps=1)
+keys_later = shared.k.clone()
+
+after = before + list(alone(lodger, before, 12))
+print("the text alone:      ", repr(tokenizer.decode(texts[4][:13])))
+print("beside the suspect:  ", repr(tokenizer.decode(after)))
+
+# %% [markdown]
+# The guest's text is right. The lodger's is not. Here is where that one step wrote (stars):
+
+# %%
+from nanoserve.course.exercises.day22.write_map import draw_writes
+
+owners = {"lodger": lodger.table.block_ids, "guest": suspect.tables[2].block_ids}
+draw_writes(keys, keys_later, owners, suspect.scratch)
+
+# %%
+whose_star = None  # which star is one too many, and who wrote it?
+why_not_seen = None  # why did the fresh pool not show it?
+print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, unseen because {why_not_seen}")
+
+# %% [markdown]
+# <details><summary><b>The answer</b></summary>
+#
+# Two stars would be right: the guest's new key, and the idle slots' in the scratch block. There is none in scratch. The
+# idle slots wrote to place 0 of block 0, over the lodger's first key, since the suspect's block tables begin as
+# zeros:
+#
+# ```python
+# self.block_tables = torch.zeros_like(self.block_tables)
+# ```
+#
+# In a fresh pool block 0 is the first one out, and the first to take one is the suspect itself: for scratch. There
+# the fault *is* the right behaviour. It took a pool with a history.
+#
+# A number that stands for "nowhere" should be no number of a place. But -1 is not safe either: as an index it is the
+# *last* place. In vLLM the padded rows of a CUDA graph carry -1, and its kernels skip them; a path that used plain
+# indexing instead wrote over the last slot of the last block
+# ([#43810](https://github.com/vllm-project/vllm/issues/43810)).
+#
+# </details>
+
+# %% [markdown]
+# ## In a real engine
+#
+# - **No pads in the prefill.** vLLM does not pad prompts at all: the tokens of all requests lie end to end in one flat
+#   tensor, with `query_start_loc` to say where each request begins
+#   ([`vllm/v1/worker/gpu/input_batch.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/worker/gpu/input_batch.py)),
+#   and attention kernels that read it. Each token then has its true position, and there is no offset to remember.
+#   Padding is the price of an attention that takes only rectangles, such as torch's.
+# - **Places.** `BlockTables.compute_slot_mappings` in
+#   [`vllm/v1/worker/gpu/block_table.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/worker/gpu/block_table.py)
+#   is your `places`, as a Triton kernel: block number times block size plus offset. What a CUDA graph has too many of
+#   is filled with `PAD_SLOT_ID`, -1, and `reshape_and_cache_flash_kernel`
+#   ([`csrc/libtorch_stable/cache_kernels.cu`](https://github.com/vllm-project/vllm/blob/main/csrc/libtorch_stable/cache_kernels.cu))
+#   returns at once for it.
+# - **A block that nobody gets.** `BlockPool`
+#   ([`vllm/v1/core/block_pool.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/block_pool.py)) takes
+#   block 0 out of its own queue when it begins, as `null_block`: a placeholder in tables, never given out.
+
+# %% [markdown]
+# ## Recap
+#
+# <details><summary><b>Why are pads on the left, and not on the right?</b></summary>
+#
+# So that every row ends in the same column: the last logits are everyone's next token, and the mask of a later step
+# need not skip pads in the middle of a text.
+#
+# </details>
+#
+# <details><summary><b>The pads are gone from the cache. Why must their number stay?</b></summary>
+#
+# The prompt's keys were rotated for columns that began behind the pads. A later query must stand in the same count, or
+# its distance to every key of the prompt is wrong by that number.
+#
+# </details>
+#
+# <details><summary><b>Why does an idle slot write at all?</b></summary>
+#
+# So that a step is the same for any set of busy slots: one shape, no `if`, no list made on the CPU. Somebody's place
+# must be meant for nonsense, and it must be nobody's.
+#
+# </details>
+#
+# **Tomorrow** requests come and go by themselves: continuous batching.

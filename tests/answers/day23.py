@@ -1,0 +1,844 @@
+"""Day 23: schedulers and engines that people write."""
+
+from collections import deque
+from itertools import takewhile
+
+import torch
+
+import nanoserve
+from tests.answers import Right, Wrong
+
+WRONG: list[Wrong] = []
+RIGHT: list[Right] = []
+METHODS = {"23.1": "next_in_line", "23.2": "leave"}
+reference = nanoserve.Scheduler
+
+
+def scheduler_with(task, function):
+    """A scheduler whose `next_in_line`, or `leave`, is this function."""
+    return type(function.__name__, (nanoserve.Scheduler,), {METHODS[task]: function})
+
+
+def wrong(task, slip):
+    def keep(answer):
+        made = answer if isinstance(answer, type) else scheduler_with(task, answer)
+        WRONG.append(Wrong(task, slip, made))
+        return answer
+
+    return keep
+
+
+def right(task):
+    def keep(answer):
+        RIGHT.append(Right(task, answer if isinstance(answer, type) else scheduler_with(task, answer)))
+        return answer
+
+    return keep
+
+
+# ---- 23.1: who comes in
+@wrong("23.1", "none-for-a-list")
+def says_none_where_nobody_waits(self):
+    return reference.next_in_line(self) or None
+
+
+@wrong("23.1", "no-list")
+def yields_them(self):
+    yield from reference.next_in_line(self)
+
+
+@wrong("23.1", "somebody-from-nowhere")
+def looks_without_asking(self):
+    return reference.next_in_line(self) or [None]
+
+
+@wrong("23.1", "one-at-a-time")
+def only_the_first(self):
+    return reference.next_in_line(self)[:1]
+
+
+@wrong("23.1", "newest-first")
+def takes_from_the_other_end(self):
+    return reference.next_in_line(self)[::-1]
+
+
+@wrong("23.1", "shortest-first")
+def sorts_the_line(self):
+    batch = []
+    for request in sorted(self.waiting, key=lambda request: request.stored_soon):
+        if not self.slots.can_admit([r.stored_soon for r in [*batch, request]]):
+            break
+        batch.append(request)
+    return batch
+
+
+@wrong("23.1", "ids-for-requests")
+def names_them(self):
+    return [request.id for request in reference.next_in_line(self)]
+
+
+@wrong("23.1", "other-requests")
+def asks_for_the_rest(self):
+    return reference.next_in_line(self)[1:]
+
+
+@wrong("23.1", "takes-them-out")
+def pops_as_it_goes(self):
+    batch = reference.next_in_line(self)
+    for _ in batch:
+        self.waiting.popleft()
+    return batch
+
+
+def blocks_for(self, requests):
+    size = self.slots.allocator.block_size
+    return sum(-(-request.stored_soon // size) for request in requests)
+
+
+@wrong("23.1", "slots-ignored")
+def counts_blocks_only(self):
+    batch = []
+    for request in self.waiting:
+        if blocks_for(self, [*batch, request]) > self.slots.allocator.num_free:
+            break
+        batch.append(request)
+    return batch
+
+
+@wrong("23.1", "all-or-nobody")
+def all_of_them_or_none(self):
+    return list(self.waiting) if self.slots.can_admit([r.stored_soon for r in self.waiting]) else []
+
+
+@wrong("23.1", "one-too-many")
+def adds_before_it_asks(self):
+    batch = []
+    for request in self.waiting:
+        batch.append(request)
+        if not self.slots.can_admit([r.stored_soon for r in batch]):
+            break
+    return batch
+
+
+@wrong("23.1", "waits-for-all")
+def a_new_batch_when_all_are_done(self):
+    return [] if self.running else reference.next_in_line(self)
+
+
+@wrong("23.1", "counts-taken-slots")
+def counts_every_slot(self):
+    batch = []
+    for request in self.waiting:
+        if len(batch) == self.slots.num_slots:
+            break
+        if blocks_for(self, [*batch, request]) > self.slots.allocator.num_free:
+            break
+        batch.append(request)
+    return batch
+
+
+@wrong("23.1", "last-slot-left")
+def keeps_a_slot_in_reserve(self):
+    free = len(self.slots.free_slots())
+    return reference.next_in_line(self)[: free - 1 if self.running else free]
+
+
+@wrong("23.1", "blocks-ignored")
+def counts_slots_only(self):
+    return list(self.waiting)[: len(self.slots.free_slots())]
+
+
+@wrong("23.1", "each-as-if-alone")
+def asks_for_each_alone(self):
+    fitting = takewhile(lambda request: self.slots.can_admit([request.stored_soon]), self.waiting)
+    return list(fitting)[: len(self.slots.free_slots())]
+
+
+@wrong("23.1", "overtakes")
+def goes_on_past_who_does_not_fit(self):
+    batch = []
+    for request in self.waiting:
+        if self.slots.can_admit([r.stored_soon for r in [*batch, request]]):
+            batch.append(request)
+    return batch
+
+
+def by_length(self, length):
+    batch = []
+    for request in self.waiting:
+        if not self.slots.can_admit([length(r) for r in [*batch, request]]):
+            break
+        batch.append(request)
+    return batch
+
+
+@wrong("23.1", "prompt-only")
+def asks_for_the_prompt(self):
+    return by_length(self, lambda request: len(request.run.prompt))
+
+
+@wrong("23.1", "reserves-it-all")
+def asks_for_the_most(self):
+    return by_length(self, lambda request: request.most_stored)
+
+
+@wrong("23.1", "a-token-nobody-decodes")
+def always_one_more(self):
+    return by_length(self, lambda request: len(request.token_ids) + 1)
+
+
+@wrong("23.1", "tokens-forgotten")
+def counts_the_prompt_and_one(self):
+    return by_length(self, lambda request: min(len(request.run.prompt) + 1, request.most_stored))
+
+
+@right("23.1")
+def the_longest_beginning(self):
+    line = list(self.waiting)
+    fits = [n for n in range(len(line) + 1) if self.slots.can_admit([r.stored_soon for r in line[:n]])]
+    return line[: max(fits)] if fits else []
+
+
+@right("23.1")
+def with_indices_and_a_list_of_lengths(self):
+    lengths, count = [], 0
+    while count < len(self.waiting):
+        lengths.append(self.waiting[count].stored_soon)
+        if not self.slots.can_admit(lengths):
+            break
+        count += 1
+    return deque(list(self.waiting)[:count])
+
+
+@right("23.1")
+def by_counting_what_is_free(self):
+    size, free = self.slots.allocator.block_size, self.slots.allocator.num_free
+    for slot, table in self.slots.tables.items():  # what those who run will need for their next tokens
+        free -= -(-(self.slots.lengths[slot] + 1) // size) - len(table.block_ids)
+    batch = []
+    for request in list(self.waiting)[: len(self.slots.free_slots())]:
+        free -= -(-request.stored_soon // size)
+        if free < 0:
+            return batch
+        batch.append(request)
+    return batch
+
+
+# ---- 23.2: who leaves
+@wrong("23.2", "slot-cleared-first")
+def forgets_the_slot_too_early(self, request, state):
+    if request.slot is None:
+        self.waiting.remove(request)
+    else:
+        del self.running[request.slot]
+        request.slot = None
+        self.slots.release(request.slot)
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "state-stays")
+def keeps_the_state(self, request, state):
+    before = request.state
+    reference.leave(self, request, state)
+    request.state = before
+
+
+@wrong("23.2", "slot-stays")
+def keeps_the_number_of_the_slot(self, request, state):
+    slot = request.slot
+    reference.leave(self, request, state)
+    request.slot = slot
+
+
+@wrong("23.2", "still-running")
+def leaves_it_among_the_running(self, request, state):
+    slot = request.slot
+    reference.leave(self, request, state)
+    if slot is not None:
+        self.running[slot] = request
+
+
+@wrong("23.2", "other-running")
+def clears_the_running(self, request, state):
+    reference.leave(self, request, state)
+    self.running.clear()
+
+
+@wrong("23.2", "still-known")
+def keeps_its_id(self, request, state):
+    reference.leave(self, request, state)
+    self.requests[request.id] = request
+
+
+def leave_after(free):
+    """All that `leave` does, with `free(slots, slot)` in the place of the release."""
+
+    def leave(self, request, state):
+        if request.slot is None:
+            self.waiting.remove(request)
+        else:
+            free(self.slots, request.slot)
+            del self.running[request.slot]
+            request.slot = None
+        request.state = state
+        del self.requests[request.id]
+
+    return leave
+
+
+def keep_as(name, task, slip, function):
+    function.__name__ = name
+    wrong(task, slip)(function)
+
+
+keep_as("forgets_the_memory", "23.2", "never-released", leave_after(lambda slots, slot: None))
+keep_as("frees_the_slot_alone", "23.2", "blocks-stay", leave_after(lambda slots, slot: slots.tables.pop(slot)))
+keep_as(
+    "frees_the_blocks_alone", "23.2", "slot-stays-taken", leave_after(lambda slots, slot: slots.tables[slot].free())
+)
+keep_as("frees_all_slots", "23.2", "too-much-released", leave_after(lambda slots, slot: slots.free()))
+
+
+@wrong("23.2", "another-is-released")
+def releases_the_newest(self, request, state):
+    reference.leave(self, request, state)
+    if request.id == "A":
+        self.slots.seat(0, 6)
+        self.slots.release(2)
+
+
+@wrong("23.2", "line-changed")
+def lets_the_next_one_out_of_the_line(self, request, state):
+    reference.leave(self, request, state)
+    if state == "finished" and self.waiting:
+        self.waiting.popleft()
+
+
+@wrong("23.2", "no-slot-to-release")
+def knows_runners_only(self, request, state):
+    self.slots.release(request.slot)
+    del self.running[request.slot]
+    request.slot = None
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "still-waiting")
+def leaves_it_in_the_line(self, request, state):
+    if request.slot is not None:
+        self._release(request)
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "first-in-line-leaves")
+def pops_the_first(self, request, state):
+    if request.slot is None:
+        self.waiting.popleft()
+    else:
+        self._release(request)
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "other-line")
+def clears_the_line(self, request, state):
+    waited = request.slot is None
+    reference.leave(self, request, state)
+    if waited:
+        self.waiting.clear()
+
+
+@wrong("23.2", "always-finished")
+def knows_one_state(self, request, state):
+    reference.leave(self, request, "finished")
+
+
+@wrong("23.2", "only-when-finished")
+def releases_who_is_finished(self, request, state):
+    if request.slot is None:
+        self.waiting.remove(request)
+    elif state == "finished":
+        self._release(request)
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "text-thrown-away")
+def clears_the_tokens(self, request, state):
+    reference.leave(self, request, state)
+    request.tokens.clear()
+
+
+@right("23.2")
+def by_its_state(self, request, state):
+    if request.state == "running":
+        self.slots.release(request.slot)
+        self.running.pop(request.slot)
+    else:
+        self.waiting = deque(other for other in self.waiting if other is not request)
+    request.slot, request.state = None, state
+    self.requests.pop(request.id)
+
+
+@right("23.2")
+def by_looking_for_it(self, request, state):
+    self.requests = {key: other for key, other in self.requests.items() if other is not request}
+    for slot in [slot for slot, other in self.running.items() if other is request]:
+        del self.running[slot]
+        self.slots.release(slot)
+    if request in self.waiting:
+        self.waiting.remove(request)
+    request.state = state
+    request.slot = None
+
+
+@right("23.2")
+class TwoMethods(nanoserve.Scheduler):
+    """As the reference, with the order of things turned round."""
+
+    def leave(self, request, state):
+        self.requests.pop(request.id)
+        request.state = state
+        (self.waiting.remove if request.slot is None else self._release)(request)
+
+    def _release(self, request):
+        slot, request.slot = request.slot, None
+        self.running.pop(slot)
+        self.slots.release(slot)
+
+
+# ---- 23.3: one step for all
+class Step(nanoserve.Engine):
+    """The reference's step in pieces, each of which a wrong answer gets wrong."""
+
+    def ids(self, running):
+        ids = [0] * self.slots.num_slots
+        for slot, request in running.items():
+            ids[slot] = self.fed(request)
+        return torch.tensor(ids).unsqueeze(1)
+
+    def fed(self, request):
+        return request.tokens[-1]
+
+    def rows(self, logits, running):
+        return logits[list(running), -1]
+
+    def chosen(self, batch, rows):
+        return self._choose(batch, rows)
+
+    def count(self):
+        self.slots.advance()
+        self._steps += 1
+
+    def complete(self, request):
+        return request.is_complete
+
+    def out(self, request):
+        self.scheduler.leave(request, "finished")
+        self._finished.append(request)
+
+    def _decode(self):
+        running = self.scheduler.running
+        logits = self.model(self.ids(running), self.slots)
+        batch = list(running.values())
+        tokens = self.chosen(batch, self.rows(logits, running))
+        self.count()
+        self._accept(batch, tokens)
+
+    def _accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens.append(token)
+            self._tokens += 1
+            if self.complete(request):
+                self.out(request)
+
+
+right("23.3")(Step)
+
+
+@wrong("23.3", "no-time-axis")
+class AVectorOfIds(Step):
+    def ids(self, running):
+        return super().ids(running).squeeze(1)
+
+
+@wrong("23.3", "one-row-for-all")
+class AllInOneRow(Step):
+    def ids(self, running):
+        return super().ids(running).T
+
+
+@wrong("23.3", "a-row-a-request")
+class ARowForEachWhoRuns(Step):
+    def ids(self, running):
+        return torch.tensor([[request.tokens[-1]] for request in running.values()])
+
+    def rows(self, logits, running):
+        return logits[:, -1]
+
+
+@wrong("23.3", "token-not-kept")
+class ForgetsToAccept(Step):
+    def _decode(self):
+        running = self.scheduler.running
+        self.chosen(list(running.values()), self.rows(self.model(self.ids(running), self.slots), running))
+        self.count()
+
+
+@wrong("23.3", "prompt-fed-again")
+class FeedsThePrompt(Step):
+    def fed(self, request):
+        return request.run.prompt[-1]
+
+
+@wrong("23.3", "a-row-of-logits")
+class FeedsOnlyZeros(Step):
+    def ids(self, running):
+        return torch.zeros(self.slots.num_slots, 1, dtype=torch.long)
+
+
+@wrong("23.3", "other-second-token")
+class CountsFromTheOtherEnd(Step):
+    def rows(self, logits, running):
+        return logits[list(running), -1].flip(-1)
+
+
+@wrong("23.3", "first-token-fed")
+class FeedsTheFirstToken(Step):
+    def fed(self, request):
+        return request.tokens[0]
+
+
+@wrong("23.3", "other-third-token")
+class FeedsByParity(Step):
+    def fed(self, request):
+        return request.tokens[-1] if len(request.tokens) == 1 else request.tokens[-1] + 1
+
+
+@wrong("23.3", "logits-by-place")
+class TheFirstRows(Step):
+    def rows(self, logits, running):
+        return logits[: len(running), -1]
+
+
+@wrong("23.3", "tokens-by-place")
+class FillsFromTheTop(Step):
+    def ids(self, running):
+        fed = [self.fed(request) for request in running.values()]
+        return torch.tensor(fed + [0] * (self.slots.num_slots - len(fed))).unsqueeze(1)
+
+
+@wrong("23.3", "rows-mixed")
+class TheNewestFirst(Step):
+    def rows(self, logits, running):
+        return logits[list(reversed(running)), -1]
+
+
+@wrong("23.3", "two-orders")
+class RowsBySlotAndRequestsByAge(Step):
+    def rows(self, logits, running):
+        return logits[sorted(running), -1]
+
+
+@wrong("23.3", "slots-by-age")
+class OnlyTheOldOnes(Step):
+    def _decode(self):
+        running = dict(sorted(self.scheduler.running.items()))
+        logits = self.model(self.ids(running), self.slots)
+        batch = list(running.values())
+        tokens = self.chosen(batch, self.rows(logits, self.scheduler.running))
+        self.count()
+        self._accept(batch, tokens)
+
+
+@wrong("23.3", "not-advanced")
+class NeverAdvances(Step):
+    def count(self):
+        self._steps += 1
+
+
+@wrong("23.3", "advanced-twice")
+class AdvancesForEach(Step):
+    def count(self):
+        super().count()
+        self.slots.advance()
+
+
+@wrong("23.3", "other-lengths")
+class CountsByHand(Step):
+    def count(self):
+        self.slots.lengths = [length + 1 for length in self.slots.lengths]
+        self._steps += 1
+
+
+@wrong("23.3", "a-step-late")
+class LooksBeforeItAppends(Step):
+    def _accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            if request.is_complete:
+                self.out(request)
+                continue
+            request.tokens.append(token)
+            self._tokens += 1
+
+
+@wrong("23.3", "never-leaves")
+class NobodyLeaves(Step):
+    def complete(self, request):
+        return False
+
+
+@wrong("23.3", "token-after-the-end")
+class OneTokenTooMany(Step):
+    def out(self, request):
+        super().out(request)
+        if len(request.tokens) > 1:
+            request.tokens.append(0)
+
+
+@wrong("23.3", "slot-not-given-back")
+class OnlyTheState(Step):
+    def out(self, request):
+        request.state = "finished"
+        del self.scheduler.requests[request.id]
+        if request.slot is not None:
+            del self.scheduler.running[request.slot]
+        self._finished.append(request)
+
+
+@wrong("23.3", "finished-not-told")
+class LeavesInSilence(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "finished")
+
+
+@wrong("23.3", "all-told")
+class TellsOfAll(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, tokens)
+        if self._finished:
+            self._finished = list(batch)
+
+
+@wrong("23.3", "others-told")
+class TellsTwice(Step):
+    def out(self, request):
+        super().out(request)
+        self._finished.append(request)
+
+
+@wrong("23.3", "eos-ignored")
+class CountsOnly(Step):
+    def complete(self, request):
+        return len(request.tokens) == request.run.max_new_tokens
+
+
+@wrong("23.3", "other-end")
+class DropsTheEos(Step):
+    def out(self, request):
+        super().out(request)
+        if request.tokens[-1] in request.run.eos:
+            request.tokens.pop()
+
+
+@wrong("23.3", "eos-not-the-end")
+class AbortsAtAnEos(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "aborted" if request.tokens[-1] in request.run.eos else "finished")
+        self._finished.append(request)
+
+
+@wrong("23.3", "changed-while-walking")
+class WalksOverTheRunning(Step):
+    def _decode(self):
+        running = self.scheduler.running
+        logits = self.model(self.ids(running), self.slots)
+        self.count()
+        for slot, request in running.items():
+            self._accept([request], self._choose([request], logits[slot]))
+
+
+@wrong("23.3", "one-leaves-a-step")
+class OneLeavesAtATime(Step):
+    def _accept(self, batch, tokens):
+        left = False
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens.append(token)
+            self._tokens += 1
+            if request.is_complete and not left:
+                self.out(request)
+                left = True
+
+
+@wrong("23.3", "others-leave-too")
+class TheRestLeavesToo(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, tokens)
+        if len(self._finished) > 1:
+            for request in list(self.scheduler.running.values()):
+                self.out(request)
+
+
+@wrong("23.3", "last-one-told-only")
+class KeepsTheLast(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "finished")
+        self._finished = [request]
+
+
+@wrong("23.3", "first-one-told-only")
+class KeepsTheFirst(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "finished")
+        self._finished = self._finished or [request]
+
+
+@wrong("23.3", "always-the-likeliest")
+class TheArgmax(Step):
+    def chosen(self, batch, rows):
+        return rows.argmax(-1).tolist()
+
+
+@wrong("23.3", "another-rule")
+class TheOldestsRule(Step):
+    def chosen(self, batch, rows):
+        return [batch[-1].run.next_token(row) for row in rows]
+
+
+@wrong("23.3", "steps-not-counted")
+class CountsNoSteps(Step):
+    def count(self):
+        self.slots.advance()
+
+
+@wrong("23.3", "tokens-not-counted")
+class CountsNoTokens(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, tokens)
+        self._tokens = 0
+
+
+@wrong("23.3", "prefills-counted-only")
+class CountsPromptsTokens(Step):
+    def _decode(self):
+        tokens = self._tokens
+        super()._decode()
+        self._tokens = tokens
+
+
+@wrong("23.3", "idle-slots-counted")
+class CountsIdleSlots(Step):
+    def _decode(self):
+        super()._decode()
+        self._tokens += len(self.slots.free_slots())
+
+
+@wrong("23.3", "each-token-a-step")
+class CountsEachAsAStep(Step):
+    def count(self):
+        super().count()
+        self._steps += len(self.scheduler.running) - 1
+
+
+@wrong("23.3", "other-counts")
+class CountsTextsForTokens(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, tokens)
+        self._tokens = sum(len(request.tokens) for request in batch) + 1
+
+
+@wrong("23.3", "failure-swallowed")
+class GoesOnAfterAnError(Step):
+    def _decode(self):
+        try:
+            super()._decode()
+        except RuntimeError:
+            print("the step failed")
+
+
+@wrong("23.3", "advanced-too-early")
+class AdvancesFirst(Step):
+    def _decode(self):
+        self.slots.advance()
+        super()._decode()
+
+    def count(self):
+        self._steps += 1
+
+
+@wrong("23.3", "step-counted-too-early")
+class CountsTheStepFirst(Step):
+    def _decode(self):
+        self._steps += 1
+        super()._decode()
+
+    def count(self):
+        self.slots.advance()
+
+
+@wrong("23.3", "counted-too-early")
+class CountsBothFirst(Step):
+    def _decode(self):
+        self._steps += 1
+        self.slots.advance()
+        super()._decode()
+
+    def count(self):
+        pass
+
+
+@wrong("23.3", "lost-in-the-failure")
+class DropsWhoFailed(Step):
+    def _decode(self):
+        try:
+            super()._decode()
+        except RuntimeError:
+            for request in self.scheduler.running.values():
+                request.tokens.pop()
+            raise
+
+
+@right("23.3")
+class AllSlotsInOneList(nanoserve.Engine):
+    """A list of who sits where, idle slots as None; nobody is told apart before the end."""
+
+    def _decode(self):
+        seats = [self.scheduler.running.get(slot) for slot in range(self.slots.num_slots)]
+        ids = [[request.tokens[-1] if request else 0] for request in seats]
+        rows = self.model(torch.tensor(ids, device=self.slots.device), self.slots)[:, 0].cpu()
+        taken = [(request, request.run.next_token(row)) for request, row in zip(seats, rows, strict=True) if request]
+        self.slots.advance()
+        self._steps += 1
+        self._accept(*zip(*taken, strict=True))
+
+    def _accept(self, batch, tokens):
+        self._tokens += len(batch)
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens += [token]
+        done = [request for request in batch if request.is_complete]
+        for request in done:
+            self.scheduler.leave(request, "finished")
+        self._finished.extend(done)
+
+
+@right("23.3")
+class OneTensorFilledInPlace(nanoserve.Engine):
+    def _decode(self):
+        slots, batch = zip(*self.scheduler.running.items(), strict=True)
+        ids = torch.zeros(self.slots.num_slots, 1, dtype=torch.long)
+        ids[list(slots), 0] = torch.tensor([request.tokens[-1] for request in batch])
+        logits = self.model(ids.to(self.model.device), self.slots)
+        tokens = self._choose(batch, torch.stack([logits[slot, -1] for slot in slots]))
+        self._steps += 1
+        self.slots.advance()
+        self._accept(batch, tokens)
+
+    def _accept(self, batch, tokens):
+        for place, request in enumerate(batch):
+            request.tokens.append(tokens[place])
+        for request in filter(lambda request: request.is_complete, batch):
+            self._finished += [request]
+            self.scheduler.leave(request, "finished")
+        self._tokens += len(tokens)

@@ -1,0 +1,41 @@
+"""Day 22's planted fault, and the picture by which it is found."""
+
+import torch
+
+from nanoserve import KVPool, NaiveKVCache, PagedKVCache, PagedSlotKVCache, PrefillCache, left_pad
+from nanoserve.course.exercises.day22.planted import SuspectSlots
+from nanoserve.course.exercises.day22.write_map import places_written
+from tests.test_prefill import prompt_of
+
+
+def one_step(model, slots_class, pool):
+    """The slots after a text in slot 1 of 3 has decoded a token, and the places where that step wrote."""
+    slots = slots_class(pool, 3)
+    input_ids, pad_lens = left_pad([prompt_of(5)])
+    prefill = PrefillCache(pad_lens)
+    model(input_ids, prefill)
+    slots.admit([1], prefill, pad_lens)
+    assert slots.reserve_step()
+    before = pool.k.clone()
+    logits = model(torch.tensor([[0], [7], [0]]), slots)[1, -1]
+    slots.advance()
+    alone = model(torch.tensor([[*prompt_of(5), 7]]), NaiveKVCache())[0, -1]
+    torch.testing.assert_close(logits, alone, atol=2e-4, rtol=1e-4)
+    return slots, places_written(before, pool.k)
+
+
+def test_the_suspect_is_right_in_a_fresh_pool(tiny):
+    pool = KVPool.for_model(tiny, 6, block_size=4)
+    slots, written = one_step(tiny, SuspectSlots, pool)
+    assert slots.scratch == 0
+    assert written == [(0, 0), slots.tables[1].position(5)]
+
+
+def test_the_suspect_writes_over_the_first_key_of_whoever_has_block_0(tiny):
+    for slots_class, harms in ((PagedSlotKVCache, False), (SuspectSlots, True)):
+        pool = KVPool.for_model(tiny, 6, block_size=4)
+        lodger = PagedKVCache(pool)
+        tiny(torch.tensor([prompt_of(3)]), lodger)
+        slots, written = one_step(tiny, slots_class, pool)
+        idle = (lodger.table.block_ids[0], 0) if harms else (slots.scratch, 0)
+        assert written == sorted([idle, slots.tables[1].position(5)])
