@@ -1,5 +1,7 @@
 """What Day 18 brings of its own: the walk that is recorded and drawn, and the planted fault."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -60,7 +62,98 @@ def test_a_walk_without_fold_is_told_in_words(capsys):
     with recorded(gathered_attention, torch.zeros(1, 1, 1, 1)) as turns:
         gathered_attention(*poisoned(4, 2, 8, 4, [10]))
     WalkView(turns, ["a"] * 10, 5, 4)._ipython_display_()
-    assert "called no `fold`" in capsys.readouterr().out
+    assert "called no function of the name `fold`" in capsys.readouterr().out
+
+
+def walk_of(turn, run=1):
+    """A walk that gives `turn` so many blocks at once; `turn` knows this module's `fold`."""
+
+    def walk(q, k_pool, v_pool, block_tables, seq_lens):
+        out, size, group = torch.zeros_like(q), k_pool.shape[1], q.shape[1] // k_pool.shape[2]
+        for row, num_tokens in enumerate(seq_lens.tolist()):
+            known = torch.full(q.shape[1:2], -1e30), torch.zeros(q.shape[1]), torch.zeros(q.shape[1:])
+            for start in range(0, num_tokens, run * size):
+                held = min(run * size, num_tokens - start)
+                ids = block_tables[row, start // size :][: -(-held // size)]
+                keys, values = (
+                    pool[ids].flatten(0, 1)[:held].transpose(0, 1).repeat_interleave(group, 0)
+                    for pool in (k_pool, v_pool)
+                )
+                known = turn((keys @ q[row][:, :, None]).squeeze(-1) * q.shape[2] ** -0.5, values, known)
+            out[row] = known[2] / known[1][:, None]
+        return out
+
+    return walk
+
+
+def by_position(scores, values, known):
+    return fold(scores, values, *known)
+
+
+def by_keyword(scores, values, known):
+    return fold(values=values, scores=scores, **dict(zip(("largest", "total", "mixed"), known, strict=True)))
+
+
+def some_heads_at_a_time(heads):
+    def turn(scores, values, known):
+        parts = zip(*(part.split(heads) for part in (scores, values, *known)), strict=True)
+        return tuple(map(torch.cat, zip(*(fold(*part) for part in parts), strict=True)))
+
+    return turn
+
+
+def seen(walk, head):
+    inputs = poisoned(4, 2, 8, 4, [10])
+    with recorded(walk, inputs[2], head) as turns:
+        out = walk(*inputs)
+    torch.testing.assert_close(out, blockwise_attention(*inputs))
+    return WalkView(turns, ["a"] * 10, len(inputs[2]), 4)
+
+
+@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize(
+    "walk",
+    [
+        walk_of(by_position),
+        walk_of(by_keyword),
+        torch.no_grad()(walk_of(by_position)),
+        partial(walk_of(by_position)),
+        torch.no_grad()(partial(torch.no_grad()(blockwise_attention))),
+    ],
+    ids=["plain", "keywords", "decorated", "partial", "all of it"],
+)
+def test_a_walk_is_drawn_however_it_is_wrapped_and_calls_fold(walk, head, capsys):
+    view = seen(walk, head)
+    assert view.missing() is None
+    assert view.words().startswith("3 of 3 blocks read")
+    assert "after block" in view.svg()
+
+
+@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize(
+    "walk",
+    [
+        walk_of(some_heads_at_a_time(2)),
+        walk_of(some_heads_at_a_time(1)),
+        walk_of(by_position, run=3),
+        walk_of(by_position, run=2),
+    ],
+    ids=["a group", "one head", "three blocks", "two blocks"],
+)
+def test_a_walk_in_other_pieces_is_told_in_one_line(walk, head, capsys):
+    seen(walk, head)._ipython_display_()
+    told = capsys.readouterr().out
+    assert told.count("\n") == 1
+    assert "one call of `fold` a block" in told
+
+
+def test_a_walk_that_is_no_function_is_told_in_one_line(capsys):
+    class Walk:
+        def __call__(self, *inputs):
+            return blockwise_attention(*inputs)
+
+    seen(Walk(), 0)._ipython_display_()
+    assert "could be watched" in capsys.readouterr().out
 
 
 def by_blocks(fold_, known, scores, values):

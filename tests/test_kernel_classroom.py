@@ -131,6 +131,19 @@ def test_a_lane_that_was_masked_out_holds_no_zero():
         assert done.tensors["y"].item() != 3
 
 
+def test_a_single_lane_that_was_masked_out_holds_its_other_though_it_is_zero():
+    @triton.jit
+    def one_lane(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+        at = 1 + tl.arange(0, BLOCK)
+        tl.store(y_ptr, tl.load(x_ptr + 1, mask=n > 1, other=0.0))
+        tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0))
+        tl.store(y_ptr + 1 + at, tl.load(x_ptr + at, mask=at < n))
+
+    done = run(one_lane, torch.ones(1), torch.full((3,), 5.0), 1, grid=(1,), BLOCK=1)
+    assert done.tensors["y"][:2].tolist() == [0, 0]
+    assert done.tensors["y"][2].isnan()
+
+
 @pytest.mark.parametrize(("grid", "second"), [((2,), "program 1"), ((1, 2), "program (0, 1)")])
 def test_two_programs_that_write_different_values_to_one_place_are_told(grid, second):
     @triton.jit

@@ -127,11 +127,11 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
             return _verdict(task, "not started", f"Not started: write {what}, then run the cell again.")
         return _verdict(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
     if outcome.out_of_time:
+        limit = str(error).removeprefix("longer than ") or f"{task.seconds:g} seconds"  # a launch has one of its own
         return _verdict(
             task,
             "out of time",
-            f"Your code ran {str(error) or f'longer than {task.seconds:g} seconds'} and was stopped"
-            + (f" at {outcome.line}." if outcome.line else "."),
+            f"Your code ran longer than {limit} and was stopped" + (f" at {outcome.line}." if outcome.line else "."),
             slip="A loop that never ends, or a wait for something that never comes.",
             look="What changes with each turn of the loop, and can it ever make the condition false?",
             slip_id="out-of-time",

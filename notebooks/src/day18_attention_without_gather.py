@@ -10,8 +10,8 @@
 # # Day 18 · Attention without the gather
 #
 # The paged cache copies a text's whole history at every step, only to read it once. Today attention goes to the
-# blocks instead, one after the other, and keeps three numbers a head. The trick is the *online softmax*, and you build
-# it in plain torch.
+# blocks instead, one after the other, and keeps two numbers and one row for each head. The trick is the *online
+# softmax*, and you build it in plain torch.
 #
 # *About 50 minutes. A little PyTorch, and what a softmax is.*
 
@@ -47,7 +47,7 @@ print(f"a step at 2,048 tokens: {3 * megabytes:.0f} MB moved with the gather, {m
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 1.7), layout="constrained")
-for place, (name, colour) in enumerate({"read blocks": "#0072b2", "write": "#d55e00", "read copy": "#e69f00"}.items()):
+for place, (name, colour) in enumerate({"read blocks": "#0072b2", "write": "#d55e00", "read copy": "#8f5f00"}.items()):
     axes.barh("gather, then attention", megabytes, left=place * megabytes, color=colour, edgecolor="white")
     axes.text((place + 0.5) * megabytes, 0, name, ha="center", va="center", color="white")
 axes.barh("in place", megabytes, color="#0072b2", edgecolor="white")
@@ -201,9 +201,9 @@ with recorded(blockwise_attention, pool.v[layer], head) as turns:
 WalkView(turns, [tokenizer.decode(token) for token in prompt], num_blocks=8, block_size=5, others=[1, 4, 5, 7])
 
 # %% [markdown]
-# Take the slider back to 1 and go forward. Each row is what one head knew after a block. When `largest` grows, the
-# bars of all earlier tokens shrink by one factor; when it stays, they shrink only because `total` grew. Nothing was
-# copied together: what goes from block to block is `largest`, `total` and one row of `mixed`.
+# Take the slider back to 1 and go forward. Each row is what one head knew after a block. With every block, the bars of
+# all earlier tokens shrink by one common factor: the old `total`, brought under the new `largest`, over the new
+# `total`. Nothing was copied together: what goes from block to block is `largest`, `total` and one row of `mixed`.
 
 # %% [markdown]
 # ## Prove
@@ -322,24 +322,27 @@ for name, column in steps.items():
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-looks = [("#d55e00", "-"), ("#0072b2", "-"), ("#7f8895", ":")]
+looks = [("#d55e00", "-"), ("#7f8895", "--"), ("#0072b2", "-")]
 for (name, column), (colour, line) in zip(steps.items(), looks, strict=True):
     axes.plot(lengths, column, color=colour, ls=line, marker="o", markersize=3, label=name)
 axes.set_xscale("log", base=2)
 axes.set_yscale("log")
+axes.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]])
+axes.yaxis.set_major_formatter("{x:,.0f}")
+axes.yaxis.set_minor_formatter("")
 axes.set(xlabel="tokens held", ylabel="ms for one step of the model")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# Two regimes. To the left the weights are all that counts, and the lines lie flat. To the right the history takes
-# over, and the gather bends upwards first: it moves three times the bytes, and once its copies have outgrown the CPU's
-# caches, each of them is paid in full.
+# Two regimes. To the left the weights are nearly all that counts, and the lines of the gather and of the history in one
+# piece lie flat. To the right the history takes over, and of these two the gather bends upwards first: it moves three
+# times the bytes, and once its copies have outgrown the CPU's caches, each of them is paid in full.
 #
-# And your walk? It moves the fewest bytes, and on a CPU it is the **slowest** of the three. Each block costs a dozen
-# calls from Python into torch, and 16 tokens are too little work for that. The loop is right, the language is wrong:
-# inside one GPU kernel a turn costs no call, and then the bytes decide.
+# And your walk? It never copies the history together, and still it is the **slowest** of the three on a CPU. Each block
+# costs a dozen calls from Python into torch, and 16 tokens are too little work for that. The loop is right, the
+# language is wrong: inside one GPU kernel a turn costs no call, and then the bytes decide.
 
 # %% [markdown]
 # ## Break
@@ -412,7 +415,7 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #
 # The guard is right for the subtraction, and wrong for what is *kept*: from then on 0 is the largest score, though no
 # token has it. As long as the real scores are near 0 or above, nothing shows. Where all of a head's scores lie below
-# about -100, every `exp(score - 0)` is 0 in fp32, and the head says nothing.
+# about -104, every `exp(score - 0)` is 0 in fp32, and the head says nothing.
 #
 # FlashAttention [had it](https://github.com/Dao-AILab/flash-attention/issues/2082): a first block all masked, later
 # scores all negative, whole heads zeroed, and somebody's training runs with them. FlashInfer had

@@ -262,6 +262,32 @@ def minus_infinity_is_a_large_negative_number(scores, values, largest, total, mi
     return fold(scores.clamp(min=-310.0), values, largest, total, mixed)
 
 
+@wrong("18.1", "mask-of-the-first-head")
+def the_first_heads_mask(scores, values, largest, total, mixed):
+    keep = scores[0] > -torch.inf
+    return fold(scores.masked_fill(~keep, -torch.inf), values, largest, total, mixed)
+
+
+@wrong("18.1", "masked-in-any-head")
+def drops_what_any_head_masks(scores, values, largest, total, mixed):
+    keep = (scores > -torch.inf).all(0)
+    return fold(scores.masked_fill(~keep, -torch.inf), values, largest, total, mixed)
+
+
+@wrong("18.1", "one-head-ends-the-block")
+def returns_early_if_any_head_is_masked(scores, values, largest, total, mixed):
+    if (scores.amax(-1) == -torch.inf).any():
+        return largest, total, mixed
+    return fold(scores, values, largest, total, mixed)
+
+
+@wrong("18.1", "other-masks")
+def weighs_by_the_first_heads_mask(scores, values, largest, total, mixed):
+    new, shrink, weights, _ = parts(scores, values, largest)
+    weights = weights * (scores[0] > -torch.inf)
+    return new, total * shrink + weights.sum(-1), mixed * shrink[:, None] + weigh(weights, values)
+
+
 @wrong("18.1", "changes-the-block")
 def works_in_place(scores, values, largest, total, mixed):
     new = torch.maximum(largest, scores.amax(-1))

@@ -137,6 +137,16 @@ WRONG_FOLDS = [
     ),
     changed("20.3", "values-unweighted", (PRODUCT, "tl.sum(v.to(tl.float32), axis=0)[None, :]")),
     changed("20.3", "wrong-axis", (PRODUCT, PRODUCT.replace("axis=1", "axis=2"))),
+    changed(
+        "20.3",
+        "other-order",
+        (
+            "return new_largest, total * shrink + tl.sum(weights, axis=1),",
+            "return total * shrink + tl.sum(weights, axis=1), new_largest,",
+        ),
+    ),
+    changed("20.3", "total-of-all-heads", ("tl.sum(weights, axis=1)", "tl.sum(weights)")),
+    changed("20.3", "total-down-the-heads", ("tl.sum(weights, axis=1)", "tl.sum(weights, axis=0)")),
     changed("20.3", "wrong-shape", ("mixed * shrink[:, None]", "mixed * shrink[None, :, None]")),
     changed("20.3", "other-first-tile", (WEIGHTS, "weights = tl.exp2(s - new_largest[:, None])")),
     changed("20.3", "if-on-a-vector", (f"    {SHRINK}", f"    if largest < new_largest:\n        pass\n    {SHRINK}")),
@@ -197,6 +207,7 @@ WRONG_FOLDS = [
         "wrong-dot",
         ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]"),
     ),
+    changed("20.3", "not-in-bf16", ("weights.to(v.dtype)", "weights.to(tl.float16)")),
     changed("20.3", "dot-ignored", ("tl.dot(weights.to(v.dtype), v)", PRODUCT)),
     changed(
         "20.3",
@@ -271,6 +282,7 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "wrong-loop", ("tokens = start + tl", "tokens = start // 2 + tl")),
     changed("20.4", "values-not-masked", (LOAD_V, "v = tl.load(v_ptr + at, mask=(dims < DIM)[None, :], other=0.0)")),
+    changed("20.4", "one-token-too-many", ("held = tokens < end", "held = tokens <= end")),
     changed("20.4", "no-other", (LOAD_V, "v = tl.load(v_ptr + at, mask=fetched)")),
     changed("20.4", "whole-tiles-only", ("tl.range(first, end, TILE)", "tl.range(first, end // TILE * TILE, TILE)")),
     changed("20.4", "zeros-counted", ("scores(q, k, held,", "scores(q, k, tokens < end + TILE,")),
@@ -286,6 +298,7 @@ WRONG_KERNELS = [
         ("k = tl.load(k_ptr + at, mask=fetched, other=0.0)", "k = tl.load(k_ptr + at, mask=fetched)"),
     ),
     changed("20.4", "width-not-masked", (FETCHED, "held[:, None] & (dims < DIM_PAD)[None, :]")),
+    changed("20.4", "padded-stride", ("heads[:, None] * q_head_stride", "heads[:, None] * DIM_PAD")),
     changed(
         "20.4",
         "wrong-width",
@@ -297,6 +310,7 @@ WRONG_KERNELS = [
     changed("20.4", "sequences-in-one-place", ("out_ptr + batch * out_batch_stride", "out_ptr")),
     changed("20.4", "wrong-batch", (OUT_AT, OUT_AT.replace("batch *", "(tl.num_programs(0) - 1 - batch) *"))),
     changed("20.4", "empty-is-nan", (ATTENDED, "attended = mixed / total[:, None]")),
+    changed("20.4", "empty-not-stored", (LOOP, f"if end == 0:\n        return\n    {LOOP}")),
     changed("20.4", "empty-reads", (LOOP, "end = tl.maximum(end, 1)\n    for start in tl.range(first, end, TILE):")),
     changed(
         "20.4",
@@ -333,6 +347,14 @@ WRONG_KERNELS = [
             "store_lse(lse_ptr, heads, largest, tl.exp(total), GROUP)",
         ),
     ),
+    changed("20.4", "splits-in-one-place", (OUT_AT, OUT_AT.removesuffix(" + split * out_split_stride"))),
+    changed(
+        "20.4",
+        "share-ignored",
+        (f"    {LOOP}", f"    end = tl.load(lens_ptr + batch)\n    {LOOP.replace('first', '0')}"),
+    ),
+    changed("20.4", "share-begins-at-0", (LOOP, LOOP.replace("first", "0"))),
+    changed("20.4", "wrong-share", (OUT_AT, OUT_AT.replace("split *", "(tl.num_programs(2) - 1 - split) *"))),
     changed("20.4", "other-sizes", (STORE, STORE.replace("mask=wanted", "mask=wanted & (dims < 64)[None, :]"))),
 ]
 WRONG = [*WRONG_OFFSETS, *WRONG_SCORES, *WRONG_FOLDS, *WRONG_KERNELS]
@@ -382,19 +404,19 @@ def counts_tiles_and_begins_at_inf(
     heads = n * GROUP + tl.arange(0, GROUP_PAD)
     mine = (heads < (n + 1) * GROUP)[:, None] & (dims < DIM)
     q = tl.load(q_ptr + b * qb + heads[:, None] * qh + dims, mask=mine, other=0)
-    length = tl.load(lens_ptr + b)
+    first, end = my_tokens(tl.load(lens_ptr + b), TILE)
     largest = tl.full([GROUP_PAD], float("-inf"), tl.float32)
     total = tl.full([GROUP_PAD], 0, tl.float32)
     mixed = tl.full([GROUP_PAD, DIM_PAD], 0, tl.float32)
-    for tile in range(tl.cdiv(length, TILE)):
-        tokens = tile * TILE + tl.arange(0, TILE)
-        held = tokens < length
+    for tile in range(tl.cdiv(end - first, TILE)):
+        tokens = first + tile * TILE + tl.arange(0, TILE)
+        held = tokens < end
         at = token_offsets(table_ptr + b * ts, tokens, held, size, ks, kt)[:, None] + (n * kh + dims)[None, :]
         k = tl.load(k_ptr + at, mask=held[:, None] & (dims < DIM)[None, :], other=0)
         v = tl.load(v_ptr + at, mask=held[:, None] & (dims < DIM)[None, :], other=0)
         largest, total, mixed = fold(scores(q, k, held, scale, DOT), v, largest, total, mixed, DOT)
     mixed = tl.where((total > 0)[:, None], mixed / tl.maximum(total, 1e-30)[:, None], 0.0)
-    tl.store(out_ptr + b * ob + heads[:, None] * oh + dims, mixed, mask=mine)
+    tl.store(out_ptr + b * ob + tl.program_id(2) * osp + heads[:, None] * oh + dims, mixed, mask=mine)
     store_lse(lse_ptr, heads, largest, total, GROUP)
 
 
@@ -408,7 +430,7 @@ def moves_the_pointers(
     b, n = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     group, dims, lanes = tl.arange(0, GROUP_PAD)[:, None], tl.arange(0, DIM_PAD)[None, :], tl.arange(0, TILE)
     q_ptr += b * qb + n * GROUP * qh
-    out_ptr += b * ob + n * GROUP * oh
+    out_ptr += b * ob + n * GROUP * oh + tl.program_id(2) * osp
     k_ptr += n * kh
     v_ptr += n * kh
     table_ptr += b * ts

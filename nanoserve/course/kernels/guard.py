@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from nanoserve.course.kernels.accesses import Access, Write, name_program
@@ -46,11 +47,13 @@ class Guard:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside the block, the interpreter goes through this guard."""
-        memory, convert, load = (
+        memory, convert, load, masked = (
             interpreter._interpreter,
             interpreter._implicit_cvt,
+            TritonSemantic.load,
             interpreter.InterpreterBuilder.create_masked_load,
         )
+        has_other = False
         made_up = {int(data): _APART * (place + 1) for place, data in enumerate(self._data)}
 
         def convert_argument(argument: Any) -> Any:
@@ -59,17 +62,26 @@ class Guard:
                 converted.handle.data = np.array([made_up[argument.data_ptr()]], dtype=np.uint64)
             return converted
 
+        def load_or_other(semantic: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
+            nonlocal has_other
+            has_other = other is not None
+            return load(semantic, pointers, mask, other, *rest)
+
         def masked_load(builder: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
-            return load(builder, pointers, mask, _garbage(pointers) if other is None else other, *rest)
+            if other is None and not has_other:  # Triton drops a single lane's `other` that is 0; then 0 is right
+                other = _garbage(pointers)
+            return masked(builder, pointers, mask, other, *rest)
 
         interpreter._interpreter, self._memory = self, memory
         interpreter._implicit_cvt = convert_argument
+        TritonSemantic.load = load_or_other
         interpreter.InterpreterBuilder.create_masked_load = masked_load
         try:
             yield
         finally:
             interpreter._interpreter, interpreter._implicit_cvt = memory, convert
-            interpreter.InterpreterBuilder.create_masked_load = load
+            TritonSemantic.load = load
+            interpreter.InterpreterBuilder.create_masked_load = masked
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._memory, name)  # what touches no memory

@@ -4,6 +4,7 @@
 """
 
 import time
+import warnings
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ def answer(job: RunJob) -> Answer:
         kernel = unpack(job.package)
         start = time.perf_counter()
         try:
-            with guard.in_place(), np.errstate(all="ignore"):
+            with guard.in_place(), np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
                 kernel[job.grid](**job.arguments)
         except InterpreterError as error:
             raise _root(error) from None

@@ -21,6 +21,7 @@ TASKS = (
             one_block.large_scores,
             one_block.a_masked_token,
             one_block.a_block_that_is_masked_as_a_whole,
+            one_block.masks_that_differ_between_heads,
             one_block.the_block_stays_as_it_is,
             one_block.any_blocks,
         ),

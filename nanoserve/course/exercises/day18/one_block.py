@@ -107,6 +107,24 @@ def a_block_that_is_masked_as_a_whole(probe: Probe) -> None:
         _compare(probe, came, expected, slips, "masked-block-counts")
 
 
+def masks_that_differ_between_heads(probe: Probe) -> None:
+    """two heads, each with tokens of its own masked: some in a block, then all"""
+    infinity = torch.inf
+    values = [[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]]
+    scores, values = _block([[1.0, -infinity, 0.0], [-infinity, 2.0, 1.0]], values)
+    slips = {
+        "mask-of-the-first-head": softmaxed(scores[:, [0, 2]], values[:, [0, 2]]),
+        "masked-in-any-head": softmaxed(scores[:, [2]], values[:, [2]]),
+    }
+    _compare(probe, _fold(probe, scores, values, _start(2, 1)), softmaxed(scores, values), slips, "other-masks")
+    first = _block([[1.0, 3.0], [2.0, 0.0]], [[[1.0], [2.0]], [[3.0], [4.0]]])
+    for head in (0, 1):
+        later = _block([[5.0, 4.0], [1.0, 3.0]], [[[5.0], [6.0]], [[7.0], [8.0]]])
+        later[0][head] = -infinity
+        known, expected = softmaxed(*first), softmaxed(*_together(first, later))
+        _compare(probe, _fold(probe, *later, known), expected, {"one-head-ends-the-block": known}, "other-masks")
+
+
 def the_block_stays_as_it_is(probe: Probe) -> None:
     """scores and values are only read"""
     scores, values = _block([[1.0, 3.0]], [[[1.0, 0.0], [0.0, 1.0]]])

@@ -1,8 +1,10 @@
 """A walk over the blocks, drawn from what a learner's `fold` was given and gave back."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -27,23 +29,27 @@ class Turn:
 
 
 @contextmanager
-def recorded(walk: Callable, v_pool: torch.Tensor, head: int = 0) -> Iterator[list[Turn]]:
+def recorded(walk: Callable, v_pool: torch.Tensor, head: int = 0) -> Iterator[list[Turn | None]]:
     """Write down what the `fold` that `walk` calls does to one query head, while the `with` block runs.
+
+    A call that is given something else than one block, with a row for each head, is written down as None.
 
     Args:
         walk: a `blockwise_attention`, whose module or notebook has the `fold`.
         v_pool: (num_blocks, block_size, num_kv_heads, head_dim); a block is known by its values.
         head: the query head.
     """
-    turns: list[Turn] = []
-    names, fold = walk.__globals__, walk.__globals__["fold"]
+    turns: list[Turn | None] = []
+    names = _names_around(walk)
+    if "fold" not in names:
+        yield turns
+        return
+    fold = names["fold"]
 
-    def noted(scores: torch.Tensor, values: torch.Tensor, *known: torch.Tensor) -> Sequence[torch.Tensor]:
-        held = int((scores[head] > -torch.inf).sum())
-        mine = (v_pool[:, :held] == values[head, :held, None].to(v_pool)).all(-1).any(-1).all(-1)
-        own = scores[head, :held].clone()
-        kept = fold(scores, values, *known)
-        turns.append(Turn(int(mine.int().argmax()), own, float(kept[0][head]), float(kept[1][head])))
+    def noted(*given: torch.Tensor, **named: torch.Tensor) -> Sequence[torch.Tensor]:
+        scores, values = inspect.signature(fold).bind(*given, **named).args[:2]
+        kept = fold(*given, **named)
+        turns.append(_turn(scores, values, kept, v_pool, head))
         return kept
 
     names["fold"] = noted
@@ -53,26 +59,61 @@ def recorded(walk: Callable, v_pool: torch.Tensor, head: int = 0) -> Iterator[li
         names["fold"] = fold
 
 
+def _names_around(walk: Callable) -> dict[str, object]:
+    """The globals of the function that is under decorators and `partial`s."""
+    walk = inspect.unwrap(walk)
+    while isinstance(walk, partial):
+        walk = inspect.unwrap(walk.func)
+    return getattr(walk, "__globals__", {})
+
+
+def _turn(
+    scores: torch.Tensor, values: torch.Tensor, kept: Sequence[torch.Tensor], v_pool: torch.Tensor, head: int
+) -> Turn | None:
+    if scores.ndim != 2 or values.ndim != 3 or not len(scores) == len(values) > head:
+        return None
+    own = scores[head][scores[head] > -torch.inf]
+    if (held := len(own)) > v_pool.shape[1]:
+        return None
+    mine = (v_pool[:, :held] == values[head, :held, None].to(v_pool)).all(-1).any(-1).all(-1)
+    return Turn(int(mine.int().argmax()), own, float(kept[0][head]), float(kept[1][head])) if mine.any() else None
+
+
 class WalkView:
     """The pool with the block that is being read, and under it what one head knew after each block.
 
     Args:
-        turns: the walk over one sequence, block by block.
+        turns: the walk over one sequence, as `recorded` has it.
         tokens: the sequence's texts, in order.
         num_blocks, block_size: of the pool.
         others: blocks that belong to somebody else.
     """
 
     def __init__(
-        self, turns: Sequence[Turn], tokens: Sequence[str], num_blocks: int, block_size: int, others: Sequence[int] = ()
+        self,
+        turns: Sequence[Turn | None],
+        tokens: Sequence[str],
+        num_blocks: int,
+        block_size: int,
+        others: Sequence[int] = (),
     ) -> None:
         self._turns, self._tokens, self._others = turns, tokens, others
         self._num_blocks, self._block_size = num_blocks, block_size
 
-    def words(self, step: int | None = None) -> str:
-        """The picture in one sentence."""
+    def missing(self) -> str | None:
+        """Why there is no picture, or None if there is one."""
         if not self._turns:
-            return "blockwise_attention called no `fold`, so there is no walk to draw"
+            return "no picture: blockwise_attention called no function of the name `fold` that could be watched"
+        last = len(self._tokens) - (len(self._turns) - 1) * self._block_size
+        lengths = [turn and len(turn.scores) for turn in self._turns]
+        if not 0 < last <= self._block_size or lengths != [self._block_size] * (len(lengths) - 1) + [last]:
+            return "no picture: it shows one call of `fold` a block, with all heads, and your walk calls it otherwise"
+        return None
+
+    def words(self, step: int | None = None) -> str:
+        """The picture in one sentence, or why there is none."""
+        if reason := self.missing():
+            return reason
         step = len(self._turns) if step is None else step
         turn, read = self._turns[step - 1], [turn.block_id for turn in self._turns[:step]]
         known = f"largest {turn.largest:.2f}, total {turn.total:.2f}"
@@ -99,8 +140,8 @@ class WalkView:
         return document(parts, height, self.words(step), theme)
 
     def _ipython_display_(self) -> None:
-        if not self._turns:
-            print(self.words())
+        if reason := self.missing():
+            print(reason)
             return
         show_picture(self.svg(theme="light"), self.words(), self._live)
 

@@ -23,7 +23,7 @@ State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 def the_first_tile(probe: Probe) -> None:
     """The first tile: nothing is known yet."""
-    s, v = torch.tensor([[1.0, 3.0], [0.0, -2.0]]), torch.tensor([[1.0, 0.0], [3.0, 2.0]])
+    s, v = torch.tensor([[1.0, 3.0], [-1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 2.0]])
     largest, total, mixed = softmaxed(s, v)
     plain = s.exp()
     weights = (s - largest[:, None]).exp()
@@ -35,6 +35,9 @@ def the_first_tile(probe: Probe) -> None:
         "divided-in-every-tile": (largest, total, mixed / total[:, None]),
         "values-unweighted": (largest, total, v.sum(0).expand(2, 2)),
         "wrong-axis": (largest, total, weights * v.sum(1)),
+        "other-order": (total, largest, mixed),
+        "total-of-all-heads": (largest, weights.sum().expand(2), mixed),
+        "total-down-the-heads": (largest, weights.sum(0), mixed),
     }
     _compare(probe, s, v, None, slips, "other-first-tile")
 
@@ -105,9 +108,16 @@ def with_dot_the_same_numbers(probe: Probe) -> None:
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
     """DOT=True, compiled for an H100: it uses the tensor cores."""
-    code = _built(probe, (9, 0), 16, True)
+    code = _built(probe, (9, 0), 16, True, torch.float16)
     if "f32.f16.f16" not in code.ptx:
         probe.fail("instructions for fp16 on tensor cores (mma … f16.f16) in the machine code", "none", "dot-ignored")
+
+
+def with_dot_and_bf16(probe: Probe) -> None:
+    """DOT=True with values in bf16."""
+    code = _built(probe, (9, 0), 16, True, torch.bfloat16, dict.fromkeys(REFUSED, "not-in-bf16"))
+    if "f32.bf16.bf16" not in code.ptx:
+        probe.fail("instructions for bf16 on tensor cores (mma … bf16.bf16) in the machine code", "none", "not-in-bf16")
 
 
 def any_tiles(probe: Probe) -> None:
@@ -175,8 +185,15 @@ def _compare(
     same_numbers(probe, came, expected or softmaxed(s, v), slip, slips, what=names)
 
 
-def _built(probe: Probe, capability: tuple[int, int], tile: int, dot: bool) -> object:
-    dtype, group = (torch.float16, 16) if dot else (torch.float32, 4)
+def _built(
+    probe: Probe,
+    capability: tuple[int, int],
+    tile: int,
+    dot: bool,
+    dtype: torch.dtype = torch.float32,
+    slips: dict[str, str] = REFUSED,
+) -> object:
+    group = 16 if dot else 4
     arguments = torch.zeros(group, 2 * tile), torch.zeros(2 * tile, 16, dtype=dtype)
     state = torch.zeros(group), torch.zeros(group), torch.zeros(group, 16)
     return builds(
@@ -188,7 +205,7 @@ def _built(probe: Probe, capability: tuple[int, int], tile: int, dot: bool) -> o
         DIM=16,
         TILE=tile,
         DOT=dot,
-        slips=REFUSED,
+        slips=slips,
         capability=capability,
         driver=DRIVER,
         calls=CALLS,

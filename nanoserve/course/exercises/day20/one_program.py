@@ -86,7 +86,10 @@ def the_last_tile_is_not_full(probe: Probe) -> None:
     run = _run(probe, inputs, "table-too-far", "wrong-end")
     stale = inputs.v.isnan().flatten().nonzero().flatten()
     read = torch.cat([torch.as_tensor(access.elements) for access in run.accesses if access.tensor == "v"] or [stale])
-    nan = "values-not-masked" if torch.isin(read, stale).any() else "no-other"
+    read, behind = read[torch.isin(read, stale)], stale[-inputs.v[0, 0].numel() :]  # the pool's last slot is token 5's
+    nan = (
+        "no-other" if not len(read) else "one-token-too-many" if torch.isin(read, behind).all() else "values-not-masked"
+    )
     slips = {
         nan: lambda came: bool(came.isnan().any()),
         "whole-tiles-only": torch.zeros(1, 2, 4),
@@ -99,7 +102,12 @@ def a_width_that_is_no_power_of_two(probe: Probe) -> None:
     """Heads of 3 numbers, in tiles 4 wide."""
     inputs = poisoned(2, 2, 3, 2, [4])
     slips = {"no-other-in-the-width": lambda came: bool(came.isnan().all())}
-    _attended(probe, inputs, "wrong-width", slips, "width-not-masked", race="width-not-masked")
+
+    def outside(access: Access) -> str:
+        masked = access.tensor in ("q", "out") and len(access.elements) == 3
+        return "padded-stride" if masked else "width-not-masked"
+
+    _attended(probe, inputs, "wrong-width", slips, outside, race="width-not-masked")
 
 
 def _attended(

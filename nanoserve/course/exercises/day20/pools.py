@@ -60,12 +60,18 @@ class Inputs:
         return replace(self, k=self.k[:, :, kv_heads], v=self.v[:, :, kv_heads]).expected()
 
     def arguments(self, out: torch.Tensor) -> tuple[tuple, dict[str, int | bool]]:
-        """The kernel's arguments by place, with `out` to be written to, and its constants."""
+        """The kernel's arguments by place, and its constants.
+
+        Args:
+            out: what is written to, (batch, num_heads, head_dim), or (batch, num_heads, splits, head_dim).
+        """
         pools = self.k, self.v
         if self.first_block:
             pools = (Window(pool, self.first_block * pool.stride(0)) for pool in pools)
-        lse = undefined(*self.q.shape[:2], 1)
-        strides = (*self.q.stride()[:2], *self.k.stride()[:3], self.tables.stride(0), *out.stride()[:2], 0)
+        lse = undefined(*self.q.shape[:2], _splits(out))
+        split_stride = out.stride(2) if out.ndim == 4 else 0
+        outs = (*out.stride()[:2], split_stride)
+        strides = (*self.q.stride()[:2], *self.k.stride()[:3], self.tables.stride(0), *outs)
         sizes = {"GROUP": self.group, "GROUP_PAD": _padded(self.group, self.dot)}
         sizes |= {"DIM": self.q.shape[2], "DIM_PAD": _padded(self.q.shape[2], self.dot)}
         tensors = (self.q, *pools, self.tables, self.lengths, out, lse)
@@ -113,13 +119,13 @@ def attend(
     writes: Outside,
     out: torch.Tensor | None = None,
 ) -> Run:
-    """Launch the learner's kernel over a step, a program for each sequence and KV head; `out` is NaN at first."""
+    """Launch the learner's kernel, a program for each sequence, KV head and split of `out`, which is NaN at first."""
     out = undefined(*inputs.q.shape, dtype=inputs.q.dtype) if out is None else out
     size, tile = inputs.k.shape[1], inputs.tile
     heads = f"{inputs.q.shape[1]} query heads, {inputs.k.shape[2]} KV heads"
     probe.calls.append(f"{heads}, lengths {inputs.lengths.tolist()}, blocks of {size}, tiles of {tile}")
     arguments, constants = inputs.arguments(out)
-    grid = (len(inputs.q), inputs.k.shape[2], 1)
+    grid = (len(inputs.q), inputs.k.shape[2], _splits(out))
     return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
 
 
@@ -127,6 +133,10 @@ def compile_it(probe: Probe, inputs: Inputs, capability: tuple[int, int], slips:
     """One case: the compiler takes the kernel as it would be launched over these inputs."""
     arguments, constants = inputs.arguments(torch.empty_like(inputs.q))
     builds(probe, *arguments, **constants, capability=capability, slips=slips)
+
+
+def _splits(out: torch.Tensor) -> int:
+    return out.shape[2] if out.ndim == 4 else 1
 
 
 def _padded(size: int, dot: bool) -> int:

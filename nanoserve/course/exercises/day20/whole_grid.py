@@ -31,7 +31,10 @@ def a_sequence_of_no_tokens(probe: Probe) -> None:
     inputs = poisoned(2, 1, 4, 2, [3, 0])
     empty = inputs.expected()
     empty[1] = torch.nan
-    _attended(probe, inputs, "wrong-batch", {"empty-is-nan": empty}, "empty-reads")
+    run = attend(probe, inputs, "heads-in-one-place", "empty-reads", "empty-reads")
+    stored = any(access.tensor == "out" and access.kind == "write" for access in run.accesses if access.program[0] == 1)
+    nan = "empty-is-nan" if stored else "empty-not-stored"
+    same_numbers(probe, run.tensors["out"], inputs.expected(), "wrong-batch", {nan: empty})
 
 
 def a_query_out_of_a_fused_projection(probe: Probe) -> None:
@@ -103,6 +106,21 @@ def the_log_sum_exp(probe: Probe) -> None:
     keys = inputs.k[inputs.tables[0, :3]].flatten(0, 1)[:5, 0]
     right = (inputs.scale * inputs.q[0] @ keys.T).logsumexp(1)
     same_numbers(probe, run.tensors["lse"].flatten(), right, "wrong-lse", {"no-lse": undefined(3)}, what="lse")
+
+
+def two_programs_that_share_a_sequence(probe: Probe) -> None:
+    """Two programs a sequence, as tomorrow: of 6 tokens each has a tile; of 3 the second has none."""
+    inputs = poisoned(2, 1, 4, 2, [6, 3])
+    probe.calls.append("two programs along the grid's third axis:")
+    right, whole = torch.zeros(2, 2, 2, 4), inputs.expected()
+    right[0] = torch.stack([inputs.over(0, [0, 1, 2, 3])[0], inputs.over(0, [4, 5])[0]], 1)
+    right[1, :, 0] = whole[1]
+    slips = {
+        "share-ignored": whole[:, :, None].expand(2, 2, 2, 4),
+        "share-begins-at-0": torch.stack([right[:, :, 0], whole], 2),
+    }
+    run = attend(probe, inputs, "splits-in-one-place", "wrong-share", "wrong-share", out=undefined(2, 2, 2, 4))
+    same_numbers(probe, run.tensors["out"], right, "wrong-share", slips)
 
 
 def any_shapes(probe: Probe) -> None:
