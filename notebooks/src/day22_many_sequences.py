@@ -103,12 +103,9 @@ guessed_position = None
 # %% task="22.1"
 
 # %% [markdown]
-# {task 22.2}
+# ### What does a pad see?
 #
-# In a prompt alone, a token sees itself and what came before it. Here it must also be kept from the pads. The mask
-# says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key).
-#
-# One thing is easily overlooked: what does a *pad* see? If nothing, its softmax is 0 / 0.
+# The prompts must not see the pads. And the pads themselves? If one sees nothing at all, its softmax is 0 / 0:
 
 # %%
 scores = torch.tensor([[2.0, 1.0], [3.0, 4.0]])
@@ -118,6 +115,13 @@ print(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
 # %% [markdown]
 # That NaN would be the pad's output, then its key and its value in the next layer. There it gets the weight 0 from
 # everybody, and 0 times NaN is NaN: the whole row is gone.
+
+# %% [markdown]
+# {task 22.2}
+#
+# In a prompt alone, a token sees itself and what came before it. Here it must also be kept from the pads. The mask
+# says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key). Every column
+# sees itself in any case.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -284,10 +288,11 @@ for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict
     print(f"  without         {tokenizer.decode(other)!r}")
 
 # %% [markdown]
-# The prompt without pads keeps its text; every other one goes a way of its own. To a new query, the prompt's last key
-# seems to lie `pads` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well, which is
-# why such a fault can live long. Unsloth's users [met it](https://github.com/unslothai/unsloth/issues/3699): in a
-# left-padded batch, only the longest prompt was continued rightly.
+# The prompt without pads keeps its text; of the five others, four go a way of their own. To a new query, the prompt's
+# last key seems to lie `pads` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well,
+# which is why such a fault can live long. Unsloth's users
+# [met it](https://github.com/unslothai/unsloth/issues/3699): in a left-padded batch, only the longest prompt was
+# continued rightly.
 
 # %% [markdown]
 # ## Prove
@@ -356,9 +361,12 @@ axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# The dotted line is a machine that does nothing but read weights. The curve leaves it where the arithmetic begins to
-# count: soon on a CPU, much later on a GPU, which has arithmetic to spare. Until then another text is almost free, and
+# The dotted line is a machine that does nothing but read weights. The curve stays below it where the arithmetic begins
+# to count: soon on a CPU, much later on a GPU, which has arithmetic to spare. As long as another text is almost free,
 # what keeps the batch small is the memory for keys and values. Hence the paging.
+#
+# (A dent at 2 is the matrix library's. On the machine that ran this page it multiplies two or three rows one by one,
+# and reads the weights as often; only from four rows on does it read them once for all.)
 
 # %% [markdown]
 # ## Break

@@ -282,8 +282,8 @@ print("no suspicion yet" if who_complains is None else f"you suspect {who_compla
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>
 #
-# E, whose prompt has 56 tokens and needs eight blocks. At each step fewer than eight are free, and the scheduler goes
-# on to the next one in line, who needs one block, and takes it. So eight are never free. E runs when the requests stop
+# E, whose prompt has 56 tokens and needs eight blocks. At each step fewer than eight can be spared, and the scheduler
+# goes on to the next one in line, who needs one, and gets it. So there are never eight. E runs when the requests stop
 # coming, at step 62; in a server they never do. It is one word in `next_in_line`:
 #
 # ```python

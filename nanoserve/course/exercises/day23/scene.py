@@ -8,6 +8,7 @@ from nanoserve.allocator import BlockAllocator
 from nanoserve.arguments import RunArguments
 from nanoserve.block_table import BlockTable
 from nanoserve.course.probe import Probe
+from nanoserve.course.view.state import plural
 from nanoserve.request import Request
 from nanoserve.slots import Slots
 
@@ -64,7 +65,7 @@ class Scene:
         request.slot, request.state = slot, "running"
         self.slots.seat(slot, num_prompt)
         blocks = self.slots.tables[slot].block_ids
-        self.probe.calls.append(f"{name} runs in slot {slot}, with {len(blocks)} blocks")
+        self.probe.calls.append(f"{name} runs in slot {slot}, with {plural(len(blocks), 'block')}")
         return request
 
     def next_in_line(self) -> list[Named]:
