@@ -6,6 +6,7 @@ import pytest
 import torch
 
 triton = pytest.importorskip("triton")
+tl = pytest.importorskip("triton.language")
 
 from nanoserve.course.exercises.day20 import pools  # noqa: E402
 from nanoserve.course.exercises.day20.picture import program_picture  # noqa: E402
@@ -49,6 +50,27 @@ def test_poisoned_inputs_have_nan_in_each_slot_that_nobody_holds_and_numbers_in_
     assert all(block != 0 for block, _ in held), "block 0 is what a masked look-up without a token gives"
     assert (inputs.tables == NOWHERE).sum(dim=1).tolist() == [0, 3, 1]
     assert inputs.tables[0, 2] == len(inputs.k) - 1
+
+
+@triton.jit
+def largest_of_nan(x_ptr, out_ptr):
+    tl.store(out_ptr, tl.max(tl.load(x_ptr + tl.arange(0, 4)), axis=0))
+
+
+def test_numpys_warnings_about_nan_are_nothing_that_a_kernel_printed():
+    run = try_launch(largest_of_nan, (1,), (torch.full((4,), torch.nan), torch.zeros(1)), {}, keeps=False)
+    assert run.tensors["out"].isnan().all()
+    assert run.printed == ""
+
+
+def test_of_two_programs_that_share_a_sequence_each_writes_the_attention_over_its_part():
+    inputs = poisoned(6, 2, 16, 4, [9, 3])
+    run = try_launch(paged_decode_kernel, (2, 2, 2), *inputs.arguments(torch.full((2, 6, 2, 16), torch.nan)))
+    first, second = run.tensors["out"].unbind(2)
+    torch.testing.assert_close(first[[0]], inputs.over(0, list(range(8))))
+    torch.testing.assert_close(second[[0]], inputs.over(0, [8]))
+    torch.testing.assert_close(first[1], inputs.expected()[1])
+    assert second[1].eq(0).all()
 
 
 def test_what_comes_out_over_all_tokens_once_is_what_is_right():

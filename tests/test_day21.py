@@ -5,6 +5,7 @@ import math
 from random import Random
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 
@@ -66,7 +67,39 @@ def test_a_step_that_is_watched_launches_once_and_comes_out_right():
     [launch] = seen.launches
     assert (launch.memories, launch.lengths, launch.tables) == ((("k", 0), ("v", 0)), [4], [[0, 1]])
     assert (seen.copies, seen.to_host) == ([], [])
-    assert seen.made == ["torch.tensor"] * 3
+    assert seen.made == ["(1,)", "(2,)", "(1,)"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.tensor([1, 2]),
+        lambda: torch.as_tensor([1, 2]),
+        lambda: torch.LongTensor([1, 2]),
+        lambda: torch.IntTensor([1, 2]),
+        lambda: torch.from_numpy(np.arange(2)),
+        lambda: torch.ones(1).new_tensor([1, 2]),
+    ],
+)
+def test_a_tensor_made_from_the_hosts_numbers_is_seen_however_it_is_made(make):
+    with watched(KVPool(1, 4, 2, 1, 4)) as seen:
+        torch.arange(2) + 3
+        torch.zeros(2)[0] = 1.0
+    assert seen.made == []
+    with watched(KVPool(1, 4, 2, 1, 4)) as seen:
+        make()
+    assert seen.made == ["(2,)"]
+
+
+def test_tensors_that_say_they_lie_on_a_gpu_take_the_kernel_and_come_out_right():
+    cache, last, right = made_cache()
+    cache.kernel = None
+    with watched(cache.pool, says_gpu=True) as seen:
+        assert last[0].is_cuda
+        assert last[0].device.type == "cuda"
+        came = cache.attend(0, *last)
+    assert len(seen.launches) == 1
+    torch.testing.assert_close(came, right)
 
 
 @pytest.mark.parametrize(("block_id", "length"), [(2**40, 1), (-1, 1), (0, 3)])

@@ -31,12 +31,15 @@ def token_offsets(table_ptr, tokens, held, block_size, block_stride, token_strid
 def scores(q, k, held, scale, DOT: tl.constexpr):
     """How much each query attends to each token, (GROUP, TILE) in fp32; -inf for a token that is not held.
 
+    GROUP and DIM are here as the tiles have them, padded to powers of two; zeros in q and k add nothing.
+
     Args:
-        q: (GROUP, DIM).
-        k: (TILE, DIM).
+        q: (GROUP, DIM), fp32 or halves.
+        k: (TILE, DIM), in the same type.
         held: (TILE,).
         scale: of the products, 1 / sqrt(head_dim).
-        DOT: multiply with `tl.dot`, which needs tensor cores to be worth it; otherwise multiply and sum in fp32.
+        DOT: multiply with `tl.dot`, which needs tensor cores to be worth it, and of halves gives fp32; otherwise
+            multiply and sum in fp32.
     """
     if DOT:
         products = tl.dot(q, tl.trans(k))
@@ -47,14 +50,17 @@ def scores(q, k, held, scale, DOT: tl.constexpr):
 
 @triton.jit
 def fold(s, v, largest, total, mixed, DOT: tl.constexpr):
-    """Take one tile into the online softmax, and return the three that it keeps.
+    """Take one tile into the online softmax, and return the three that it keeps: largest, total and mixed, in fp32.
+
+    GROUP and DIM are here as the tiles have them, padded to powers of two.
 
     Args:
         s: (GROUP, TILE), the tile's scores.
-        v: (TILE, DIM), its values.
+        v: (TILE, DIM), its values, fp32 or halves (fp16 or bf16).
         largest: (GROUP,), the largest score so far. It begins at -1e30: from -inf, -inf - -inf would be NaN.
         total: (GROUP,), the sum of exp(score - largest) so far.
         mixed: (GROUP, DIM), the sum of the values, each by that weight.
+        DOT: sum the values with `tl.dot`, whose operands have one type and whose sums are in fp32.
     """
     new_largest = tl.maximum(largest, tl.max(s, axis=1))
     shrink = tl.exp(largest - new_largest)  # what was summed under the old maximum
@@ -127,14 +133,19 @@ def paged_decode_kernel(
     none, and their log-sum-exp.
 
     Args:
-        q_ptr: (batch, num_kv_heads * GROUP, DIM).
+        q_ptr: (batch, num_kv_heads * GROUP, DIM), fp32 or halves, as are the pools.
         k_ptr, v_ptr: (num_blocks, block_size, num_kv_heads, DIM).
-        table_ptr: (batch, blocks), block ids.
+        table_ptr: (batch, blocks), block ids; behind a sequence's last block anything may stand.
         lens_ptr: (batch,), tokens of each sequence.
         out_ptr: (batch, num_kv_heads * GROUP, splits, DIM).
         lse_ptr: (batch, num_kv_heads * GROUP, splits), contiguous.
+        scale: of the scores, 1 / sqrt(head_dim).
+        block_size: tokens in a block.
+        q_batch_stride to out_split_stride: elements from a sequence, head, block, token, row of the table or split to
+            the next. `block_stride`, `token_stride` and `kv_head_stride` hold for both pools; a last axis has stride 1.
         GROUP, DIM: query heads of a KV head, and the width of a head; GROUP_PAD and DIM_PAD are powers of two.
         TILE: tokens that are fetched at a time, whatever the block size.
+        DOT: for `scores` and `fold`.
     """
     batch, kv_head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     member = tl.arange(0, GROUP_PAD)

@@ -35,7 +35,9 @@ triton_day()
 # it what to do. A launch names the kernel, the **grid** (how many programs there are) and the arguments.
 #
 # `launch` runs the programs one after the other in Triton's interpreter, in a process of its own: there a wrong
-# address is a sentence and not a crash. The interpreter is Python and slow; the values are those of a GPU.
+# address is a sentence and not a crash. The interpreter is Python and slow; its values are a GPU's up to rounding, as
+# long as the kernel does nothing that a GPU leaves undefined. Before each print it puts the program's place in the
+# grid, along three axes: (2, 0, 0) is program 2 of a grid with one axis.
 
 # %%
 import torch
@@ -49,7 +51,7 @@ def hello_kernel(x_ptr):
     tl.device_print("I am program", program)
 
 
-# Where there is a GPU, this is written hello_kernel[(3,)](torch.zeros(1)).
+# Where there is a GPU, this is written hello_kernel[(3,)](torch.zeros(1, device="cuda")).
 done = launch(hello_kernel, (3,), torch.zeros(1))
 
 # %% [markdown]
@@ -129,7 +131,8 @@ AccessView(done)
 # ### Masks
 #
 # Lanes cannot take different branches, but each load and store takes a `mask`, a block of true and false. A lane whose
-# mask is false does not touch memory:
+# mask is false does not touch memory. Two masks are joined by `&`, lane by lane, with brackets around each comparison:
+# `(at >= 0) & (at < n)`. Python's `and` does not do that: in the interpreter it takes one of the two.
 
 
 # %%
@@ -145,7 +148,8 @@ done = launch(mask_kernel, (3,), torch.zeros(1), 17, BLOCK=8)
 # {task 19.1}
 #
 # Copy `x` to `y`, whatever `n` is. `check` runs your kernel on inputs made to expose one slip each, and puts it before
-# Triton's compiler as well, which takes less than the interpreter does.
+# Triton's compiler as well, which takes less than the interpreter does. In what it says, `·` is a NaN: outputs are full
+# of NaN before the launch, so most often nothing was written there.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -158,8 +162,8 @@ done = launch(mask_kernel, (3,), torch.zeros(1), 17, BLOCK=8)
 # %% [markdown]
 # ### What a masked lane holds
 #
-# A lane that was masked out has loaded nothing. What does it hold? On a GPU: anything. Here it holds NaN, so that you
-# see when it is used; `other` says what it should hold.
+# A lane that was masked out has loaded nothing. What does it hold? On a GPU: anything. Here it holds NaN, or 77777 in
+# int32 and int64, so that you see when it is used; `other` says what it should hold.
 
 
 # %%
@@ -177,14 +181,15 @@ print(f"the sum of five ones: {y[0]:g} without other, {y[1]:g} with other=0.0")
 # %% [markdown]
 # {task 19.2}
 #
-# One program sums one row. A row may be longer than a block: then the program walks over it, block by block. And rows
-# need not follow one another at once: `row_stride` says how far apart they begin.
+# One program sums one row. A row may be longer than a block: then the program walks over it, block by block. A Python
+# loop over a `range` does that in a kernel too, and its bounds may be arguments. `tl.zeros([BLOCK], tl.float32)` is a
+# block of zeros to add to, and `tl.sum` makes one number of a block. And rows need not follow one another at once:
+# `row_stride` says how far apart they begin.
 #
 # <details><summary><b>Hint</b></summary>
 #
 # `for start in range(0, columns, BLOCK):` and, in it, the places `start + tl.arange(0, BLOCK)` of the row. Keep the
-# sum in fp32: begin with `tl.zeros([BLOCK], tl.float32)` and add each block to it; `tl.sum` makes one number of it at
-# the end.
+# sum in fp32: add each block to the zeros, and sum the lanes at the end. `tl.sum` of an fp16 block would be fp16.
 #
 # </details>
 
@@ -261,7 +266,8 @@ AccessView(done)
 # %% [markdown]
 # ## Prove
 #
-# First against PyTorch's own indexing, over sequences, block sizes and widths drawn at random:
+# First against PyTorch's own indexing, over sequences, block sizes and widths drawn at random. `triton.cdiv` divides
+# and rounds up: so many programs are needed. `triton.next_power_of_2` rounds a width up to what a tile may have.
 
 # %%
 import random
@@ -341,14 +347,15 @@ plt.show()
 print(f"{65_536 // blocks[0]} programs: {1e3 * seconds[0]:.0f} ms; 1 program: {1e3 * seconds[-1]:.0f} ms")
 
 # %% [markdown]
-# Few programs are soon done: what costs is a program and each of its lines, and only at the end the elements. So in the
-# interpreter: few programs, large tiles. (A GPU wants neither extreme. It wants enough programs for all of its
-# multiprocessors, and tiles that fit into registers.)
+# On the left, half as many programs take about half the time: what costs is a program and each of its lines, which the
+# interpreter runs one by one. On the right the curve flattens: what is left is the launch and the elements themselves.
+# So in the interpreter: few programs, large tiles. (A GPU wants neither extreme. It wants enough programs for all of
+# its multiprocessors, and tiles that fit into registers.)
 
 # %% [markdown]
 # ## Break
 #
-# This gather passes every test that a laptop can run. Here it agrees with yours:
+# This gather passes every test with a pool that fits on a laptop. Here it agrees with yours:
 
 # %%
 from nanoserve.course.exercises.day19.planted import suspect_kernel

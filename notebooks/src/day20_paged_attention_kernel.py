@@ -128,17 +128,19 @@ print(out.tolist())
 
 # %% [markdown]
 # Tensor cores multiply whole tiles at once, and `tl.dot(a, b)` asks for them: a matrix product, `(GROUP, DIM)` times
-# `(DIM, TILE)`. They want 16 rows and more, and 16-bit numbers. On a T4, for fp32, and in the interpreter, multiply and
-# sum is better. `DOT` says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
+# `(DIM, TILE)`; `tl.trans` turns a tile. The sum must run over at least 16 numbers, here DIM, both sides have one type,
+# best of 16 bits, and the result is fp32. On a T4, for fp32, and in the interpreter, multiply and sum is better. `DOT`
+# says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
 #
 # {task 20.2}
 #
 # Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them.
+# `tl.where(condition, yes, no)` chooses lane by lane, and minus infinity is `float("-inf")`, as in Python.
 #
 # <details><summary><b>Hint</b></summary>
 #
 # `if DOT:` `tl.dot(q, tl.trans(k))`, `else:` the three axes of the cell above, in fp32: `x.to(tl.float32)`. Then
-# `tl.where(condition, yes, no)`, with `held[None, :]` so that it spreads over the heads, and `float("-inf")`.
+# `tl.where`, with `held[None, :]` as the condition, so that it spreads over the heads.
 #
 # </details>
 
@@ -167,7 +169,8 @@ for s, v in [([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]]), ([[5.0, 2.0]], [[2.0, 0.0
 # {task 20.3}
 #
 # The same in Triton. `tl.max(s, axis=1)` is a row's largest, `tl.maximum` and `tl.exp` are torch's. A function may
-# return several blocks, as in Python. The values' axes are (GROUP, TILE, DIM) this time, and the tokens go.
+# return several blocks, as in Python. The values' axes are (GROUP, TILE, DIM) this time, and the tokens go. The values
+# may be fp32, fp16 or bf16.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -196,11 +199,12 @@ def heads_kernel(x_ptr, GROUP: tl.constexpr, GROUP_PAD: tl.constexpr):
 done = launch(heads_kernel, (1, 2), torch.zeros(1), GROUP=3, GROUP_PAD=4)
 
 # %% [markdown]
-# Row 4 of program 0 would be head 3, which is program 1's. Stored, it would write over it.
+# Rows and programs count from 0: row 3 of program 0 would be head 3, which is program 1's. Stored, it would write over
+# it.
 #
 # Two functions are given. They are there for tomorrow, when several programs share one long sequence:
-# `my_tokens(seq_len, TILE)` gives `first, end`, today 0 and `seq_len`; `store_lse` leaves a number a head, by which
-# the parts are put together.
+# `my_tokens(seq_len, TILE)` gives `first, end`, which are 0 and `seq_len` as long as a sequence has one program;
+# `store_lse` leaves a number a head, by which the parts are put together. The check tries two programs as well.
 
 # %%
 from nanoserve.kernels.paged_decode import my_tokens, store_lse
@@ -210,10 +214,11 @@ from nanoserve.kernels.paged_decode import my_tokens, store_lse
 #
 # All of it, about 24 lines, in three parts.
 #
-# 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries. `largest`, `total` and
-#    `mixed` begin at -1e30, 0 and 0, in fp32.
-# 2. **The loop**, `for start in tl.range(first, end, TILE)`. The tile's tokens, which of them are held, their offsets,
-#    then keys and values; `scores`, `fold`.
+# 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries, with `other=0.0`: what
+#    pads must add nothing. Load one number, this sequence's length: `tl.load(lens_ptr + batch)`. `largest`, `total` and
+#    `mixed` begin at -1e30, 0 and 0, in fp32: `tl.full(shape, value, tl.float32)`.
+# 2. **The loop**, `for start in tl.range(first, end, TILE)`; Python's `range` works too. The tile's tokens, which of
+#    them are held, their offsets, then keys and values; `scores`, `fold`.
 # 3. **After it.** Divide; store; `store_lse(lse_ptr, heads, largest, total, GROUP)`.
 #
 # Beware of three things. Slots behind the newest token may hold NaN, and 0 times NaN is NaN. `DIM` may be 80, so
@@ -228,7 +233,8 @@ from nanoserve.kernels.paged_decode import my_tokens, store_lse
 # ```
 #
 # The queries' pointers are `q_ptr + batch * q_batch_stride + heads[:, None] * q_head_stride + dims[None, :]`.
-# `tl.full([GROUP_PAD], -1e30, tl.float32)` and `tl.zeros([…], tl.float32)` make the three.
+# `tl.full([GROUP_PAD], -1e30, tl.float32)`, `tl.zeros([GROUP_PAD], tl.float32)` and
+# `tl.zeros([GROUP_PAD, DIM_PAD], tl.float32)` make the three.
 #
 # </details>
 #
@@ -243,8 +249,8 @@ from nanoserve.kernels.paged_decode import my_tokens, store_lse
 # <details><summary><b>Hint: after it</b></summary>
 #
 # `tl.where(total == 0, 1.0, total)` is a safe divisor. The output's pointers are built like the queries', with
-# `out_batch_stride` and `out_head_stride`; add `tl.program_id(2) * out_split_stride` for tomorrow, today it is 0. The
-# mask is the queries' mask.
+# `out_batch_stride` and `out_head_stride`; add `tl.program_id(2) * out_split_stride`, which is 0 for the first of
+# a sequence's programs. The mask is the queries' mask.
 #
 # </details>
 
@@ -270,7 +276,8 @@ def attend(kernel, q, k_pool, v_pool, tables, lens, tile=16, keeps=False):
 # ## See
 #
 # Two sequences, of 5 tokens and of 3, in blocks of 2 with 2 KV heads of 2 numbers. Their tables say 4, 1, 5 and 2, 0.
-# In each cell of `k` stand the programs that read it, as sequence and KV head.
+# In each cell of `k` stand the programs that read it: `0,1` is sequence 0 and KV head 1, and a last 0 is left out,
+# so that a plain `1` is sequence 1 and KV head 0.
 
 # %%
 from dataclasses import replace
@@ -417,9 +424,9 @@ print(f"{tokenizer.decode(ours)!r}: each token equals transformers'")
 # %% [markdown]
 # ## Measure
 #
-# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has 255 at most; what does
-# not fit is *spilled* to memory, and a kernel that spills is slow. How long may a tile be? Your kernel for SmolLM2's
-# heads in fp16, for three GPUs:
+# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has 255 at most; for what
+# the compiler finds no register it uses memory. That is *spilling*, and a kernel that spills much is slow. How long may
+# a tile be? Your kernel for SmolLM2's heads in fp16, for three GPUs:
 
 # %% tags=["nbval-ignore-output"]
 import matplotlib.pyplot as plt
@@ -444,6 +451,7 @@ for name, (capability, dot, group_pad, tiles, colour) in ways.items():
     told = ", ".join(f"{tile}: {code.registers} ({code.spilled})" for tile, code in zip(tiles, made, strict=True))
     print(f"{name:21} registers (bytes spilled) by tile: {told}")
 axes.axhline(255, color="#7f8895", ls=":")
+axes.text(4, 258, "255, the most a thread has", color="#7f8895", fontsize=8)
 axes.set_xscale("log", base=2)
 axes.set_xticks([4, 8, 16, 32, 64, 128], labels=["4", "8", "16", "32", "64", "128"])
 axes.set(xlabel="tokens in a tile (a cross: it spills)", ylabel="registers of a thread", ylim=(0, 280))
@@ -453,9 +461,11 @@ plt.show()
 
 # %% [markdown]
 # The lines climb to a ceiling. Multiply and sum holds GROUP_PAD x TILE x DIM products at once, and reaches it at a
-# tile that `tl.dot` still carries, although its group is padded to 16 rows. Just below the ceiling is not best
-# either: a GPU has so many registers in all, and threads that need few leave room for more programs side by side. The
-# engine takes 16 tokens on a T4 and 64 with `tl.dot` (`tile_shape` in `nanoserve/kernels/launch.py`).
+# tile that `tl.dot` still carries, although its group is padded to 16 rows. A cross may stand below the ceiling: the
+# compiler chooses how many registers it takes, and now and then spills a few bytes rather than take more. Just below
+# the ceiling is not best either: a GPU has so many registers in all, and threads that need few leave room for more
+# programs side by side. The engine takes 16 tokens on a T4 and 64 with `tl.dot` (`tile_shape` in
+# `nanoserve/kernels/launch.py`).
 #
 # In the interpreter it is the other way round: a turn of the loop costs milliseconds whatever the tile, so tiles are
 # long.
@@ -496,7 +506,7 @@ for name, step in tests.items():
 k, v = torch.randn(2, 3, 4, 1, 4)
 tables, lens = torch.tensor([[2, 0]], dtype=torch.int32), torch.tensor([5], dtype=torch.int32)
 _, done = attend(suspect_kernel, torch.randn(1, 2, 4), k, v, tables, lens, tile=8, keeps=True)
-AccessView(only(done, "v"))
+AccessView(only(done, "v", "out"))
 
 # %%
 what_would_show_it = None  # your suspicion: which number in those slots would change the result?

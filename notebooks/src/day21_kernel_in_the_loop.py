@@ -28,8 +28,8 @@ triton_day()
 # ## Where we are
 #
 # A program of Day 20's kernel serves one sequence and one KV head, and walks over all tokens of that sequence. Many
-# sequences are many programs. But one long chat with SmolLM2, which has 3 KV heads, is 3 programs, and an H100 has 132
-# **multiprocessors** (an A100 has 108, a T4 40), each of which could run several.
+# sequences are many programs. But one long chat with SmolLM2, which has 3 KV heads, is 3 programs, and an H100 SXM has
+# 132 **multiprocessors** (an A100 has 108, a T4 40), each of which could run several.
 
 # %%
 from importlib.util import find_spec
@@ -45,16 +45,17 @@ from nanoserve.course.exercises.day21.pictures import draw_programs, draw_shares
 draw_programs({f"{batch} sequences" if batch > 1 else "1 sequence": 3 * batch for batch in (1, 8, 64)}, 132)
 
 # %% [markdown]
-# What limits a decode step is how fast keys and values come from memory, and an idle multiprocessor fetches nothing.
-# So let several programs share a sequence, each with a part of its tokens (**split-KV**, or Flash-Decoding), and let a
-# second kernel put together what they found.
+# What limits a decode step's attention is how fast keys and values come from memory, and an idle multiprocessor fetches
+# nothing. So let several programs share a sequence, each with a part of its tokens (**split-KV**, or Flash-Decoding),
+# and let a second kernel put together what they found.
 
 # %% [markdown]
 # ## Predict
 #
 # How many programs should share a sequence? The engine's rule: enough that each multiprocessor gets four programs, but
-# none with fewer than 256 tokens. One sequence of 4,096 tokens, 3 KV heads, 132 multiprocessors: how many
-# multiprocessors have work?
+# none with fewer than 256 tokens, and at most 128. It goes by the tokens that the block table has room for: the lengths
+# lie on the GPU, and to look at them would be to wait. One sequence of 4,096 tokens, 3 KV heads, 132 multiprocessors:
+# how many multiprocessors have work?
 
 # %%
 guess = None  # of 132
@@ -284,8 +285,8 @@ for context in (1024, 8192, 32_768):
     print(f"{context:6,} tokens each: {line}; {splits} shares add {parts / needed(context):.1%}")
 
 # %% [markdown]
-# Bytes over bandwidth is a time, the least that a step can take. The bandwidth is not the data sheet's but what a plain
-# copy reaches on this very machine:
+# Bytes over bandwidth is a time, about the least that a step's attention can take. The bandwidth is not the data
+# sheet's but what a plain copy reaches: on this machine, or on the one that a table which came with the course is of.
 
 # %% tags=["nbval-ignore-output"]
 from nanoserve.course.exercises.day21.bandwidth import attention_seconds, by_context, committed, copy_rate
@@ -316,6 +317,8 @@ axes.set_xscale("log", base=2)
 axes.set_yscale("log")
 axes.set(xlabel=f"tokens of each of {batch} sequences", ylabel="ms for one layer's attention")
 axes.spines[["top", "right"]].set_visible(False)
+if not measured:
+    axes.set_title("nothing measured: arithmetic, at this CPU's copy speed", fontsize=10)
 figure.legend(frameon=False, loc="outside upper left", ncols=2, fontsize=9)
 plt.show()
 for way in measured or ():
@@ -324,9 +327,9 @@ for way in measured or ():
 
 # %% [markdown]
 # Dotted is what bytes alone would take, once for the kernel and three times for the gather. As long as all of them come
-# from memory, no kernel gets below the lower line. How near a measured one comes to it says how good it is, on any GPU.
-# Where only dotted lines are drawn, nothing was measured: `benchmarks/gpu_check.py` does it, on a machine that has a
-# GPU.
+# from memory, no kernel gets far below the lower line; a little it may, for a copy also writes, and reading alone can
+# be faster. How near a measured one comes to it says how good it is, on any GPU. Where only dotted lines are drawn,
+# nothing was measured: `benchmarks/gpu_check.py` does it, on a machine that has a GPU.
 
 # %% [markdown]
 # ## Break
@@ -385,8 +388,8 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 # the light ones lighter. With one share its weight is 1 in any base, and nothing shows. Either side can be mended:
 # multiply by ln 2 on the way out, or combine with `exp2`. What helps for good is to write the base down.
 #
-# FlashInfer's kernels [return base 2](https://github.com/flashinfer-ai/flashinfer/issues/2113), FlashAttention's base
-# e. vLLM put the one into the other's reduce twice in 2026: with a context split
+# A FlashInfer kernel returned base 2 ([issue 2113](https://github.com/flashinfer-ai/flashinfer/issues/2113)), and
+# FlashAttention returns base e. vLLM put the one into the other's reduce twice in 2026: with a context split
 # [over several GPUs](https://github.com/vllm-project/vllm/pull/47079), and behind
 # [a cached prefix](https://github.com/vllm-project/vllm/pull/52796), where the text began to repeat itself.
 #
@@ -426,10 +429,11 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #
 # </details>
 #
-# <details><summary><b>What may a decode step not do, in any of its layers?</b></summary>
+# <details><summary><b>What should a decode step not do in each of its layers?</b></summary>
 #
 # Copy the history, make tensors out of Python numbers, or look at a tensor's value. The first costs bandwidth, the
-# second a copy to the GPU, and the third makes Python wait for it.
+# second a copy to the GPU, and the third makes Python wait for it. Tensors out of numbers are made once, in the first
+# layer, for all of them.
 #
 # </details>
 #

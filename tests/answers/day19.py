@@ -1,5 +1,6 @@
 """Day 19: copies, sums and gathers that people write as Triton kernels."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -164,6 +165,31 @@ def compares_lanes(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 def knows_the_block(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * 8 + tl.arange(0, 8)
     tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def each_program_copies_all(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    for at in range(n):
+        tl.store(y_ptr + at, tl.load(x_ptr + at))
+
+
+@triton.jit
+def forgets_constexpr(x_ptr, y_ptr, n, BLOCK):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def takes_the_lanes_from_torch(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + torch.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def compares_in_a_chain(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = 0 <= at < n
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
 
 
 @triton.jit
@@ -376,6 +402,24 @@ def sums_in_its_own_type(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexp
         at = start + tl.arange(0, BLOCK)
         total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
     tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
+@triton.jit
+def sums_each_block_in_its_own_type(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0))
+    tl.store(out_ptr + tl.program_id(0), total)
+
+
+@triton.jit
+def forgets_the_last_sum(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), total)
 
 
 @triton.jit
@@ -722,6 +766,72 @@ def is_64_wide_at_most(
 
 
 @triton.jit
+def each_program_fetches_all(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    dims = tl.arange(0, DIM_PAD)
+    for start in range(0, n, TILE):
+        tokens = start + tl.arange(0, TILE)
+        ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+        slots = ids * size + tokens % size
+        mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+        rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+        tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def is_as_wide_as_a_row(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    dims = tl.arange(0, DIM)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def joins_masks_without_brackets(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    dims = tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = tokens[:, None] < n & dims[None, :] < DIM
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def joins_masks_with_and(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    dims = tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] and (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def stores_a_tile_at_a_pointer(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    dims = tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr, rows, mask=mask)
+
+
+@triton.jit
 def row_by_row(pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr):
     dims = tl.arange(0, DIM_PAD)
     for lane in range(TILE):
@@ -759,6 +869,10 @@ _WRONG = {
         "if-on-a-vector": asks_if_of_a_vector,
         "plain-global": reads_a_plain_global,
         "not-compiled": breaks_out_of_a_loop,
+        "no-constexpr": forgets_constexpr,
+        "torch-in-a-kernel": takes_the_lanes_from_torch,
+        "comparisons-in-a-chain": compares_in_a_chain,
+        "everyone-copies-all": each_program_copies_all,
         "no-program-id": never_asks_which_program,
         "not-times-block": forgets_times_block,
         "stores-in-one-place": stores_from_the_beginning,
@@ -799,6 +913,8 @@ _WRONG = {
         "no-step": steps_by_one,
         "tail-not-masked": masks_before_the_loop,
         "summed-in-half": sums_in_its_own_type,
+        "block-summed-in-half": sums_each_block_in_its_own_type,
+        "block-for-a-sum": forgets_the_last_sum,
         "wrong-sum": takes_the_largest,
         "wrong-row": rows_one_element_apart,
         "wrong-loop": skips_every_other_block,
@@ -815,6 +931,11 @@ _WRONG = {
         "counted-on": counts_on_from_the_first_block,
         "rows-overlap": forgets_the_width,
         "not-compiled": breaks_at_the_end,
+        "everyone-copies-all": each_program_fetches_all,
+        "no-power-of-two": is_as_wide_as_a_row,
+        "comparisons-in-a-chain": joins_masks_without_brackets,
+        "and-between-masks": joins_masks_with_and,
+        "block-at-a-pointer": stores_a_tile_at_a_pointer,
         "no-program-id": always_the_first_tile,
         "table-not-masked": masks_no_lookup,
         "tokens-not-masked": masks_the_width_alone,

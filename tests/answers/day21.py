@@ -1002,6 +1002,23 @@ class AsksForARefusalOnly(Parts):
         return self.kernel is not False
 
 
+@wrong("21.3", "not-none-at-first")
+class AlwaysTheKernel(Parts):
+    kernel = True
+
+
+@wrong("21.3", "gather-on-a-gpu")
+class TakesNoneForFalse(Parts):
+    def asked(self, q):
+        return self.kernel
+
+
+@wrong("21.3", "gpu-overrules-refusal")
+class AskedOrOnAGpu(Parts):
+    def asked(self, q):
+        return self.kernel or q.is_cuda
+
+
 @wrong("21.3", "chunk-masked-wrongly")
 class CausalFromTheFirstKey(Parts):
     def without(self, layer, q, k, v):
@@ -1012,7 +1029,7 @@ class CausalFromTheFirstKey(Parts):
 @wrong("21.3", "index-tensors-in-each-layer")
 class MakesThemInEachLayer(Parts):
     def tables(self):
-        return torch.tensor([self.table.block_ids], device=self.pool.k.device)
+        return torch.LongTensor([self.table.block_ids]).to(self.pool.k.device)
 
 
 @wrong("21.3", "copied-to-the-host")

@@ -2,24 +2,20 @@
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import REFUSED, fails_if_shared, raised
 from nanoserve.course.kernels.accesses import Access
+from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
 
 NAN = torch.nan
-# What only the interpreter takes; of each, a part of the compiler's message.
-REFUSED = {
-    "global variable": "plain-global",
-    "Boolean value": "if-on-a-vector",
-    "": "not-compiled",
-}
 
 
 def one_program_copies_its_block(probe: Probe) -> None:
     """One program, and just as many elements as its block has."""
     x, y = torch.arange(10.0, 18.0), undefined(8)
     with (
-        probe.on_error(ValueError, slip="scalar-pointer", match="if pointer argument is not a block"),
+        raised(probe, "scalar-pointer"),
         probe.on_error(TypeError, slip="indexed", match="not iterable"),
     ):
         run = tried(
@@ -58,7 +54,8 @@ def each_program_has_a_part_of_its_own(probe: Probe) -> None:
         "not-times-block": torch.tensor([*x[:9], *rest[1:]]),
         "loads-from-one-place": torch.tensor([*first, *first]),
     }
-    _copied(probe, 2, 8, x, "wrong-part", slips, race="stores-in-one-place", outside="too-far")
+    run = _copied(probe, 2, 8, x, "wrong-part", slips, race="stores-in-one-place", outside="too-far")
+    fails_if_shared(probe, run)
 
 
 def fewer_elements_than_a_block_has(probe: Probe) -> None:
@@ -110,9 +107,10 @@ def _copied(
     slips: dict[str, torch.Tensor],
     race: str,
     outside: Outside,
-) -> None:
+) -> Run:
     run = tried(probe, (programs,), x, undefined(len(x)), len(x), BLOCK=block, race=race, reads=outside, writes=outside)
     _equal(probe, run.tensors["y"], x, slip, slips)
+    return run
 
 
 def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:

@@ -1,17 +1,15 @@
 """Task 19.3: each mechanism of a gather through the block table, alone."""
 
+import ast
+
 import torch
 
+from nanoserve.course.exercises.day19.misuses import REFUSED, fails_if_shared, raised
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.jobs import Window
+from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
-
-REFUSED = {
-    "global variable": "plain-global",
-    "Boolean value": "if-on-a-vector",
-    "": "not-compiled",
-}
 
 
 def one_block(probe: Probe) -> None:
@@ -29,14 +27,16 @@ def one_block(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return "token-for-entry" if access.tensor == "table" else "too-far"
 
-    _gathered(probe, pool, [2], 2, 2, "wrong-rows", slips, outside)
+    with raised(probe, "block-at-a-pointer"):
+        _gathered(probe, pool, [2], 2, 2, "wrong-rows", slips, outside)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
     """The compiler, which takes less than the interpreter, takes the kernel."""
     table = torch.zeros(2, dtype=torch.int32)
     constants = {"DIM": 3, "DIM_PAD": 4, "TILE": 4}
-    builds(probe, torch.zeros(4, 2, 3), table, torch.zeros(4, 3), 4, 2, **constants, slips=REFUSED)
+    slips = {"power of 2": "no-power-of-two"} | REFUSED
+    builds(probe, torch.zeros(4, 2, 3), table, torch.zeros(4, 3), 4, 2, **constants, slips=slips)
 
 
 def blocks_that_lie_scattered(probe: Probe) -> None:
@@ -53,7 +53,7 @@ def blocks_that_lie_scattered(probe: Probe) -> None:
 
 
 def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
-    """Nine tokens for three programs of 4."""
+    """Nine tokens for three programs of 4; then eight for two, where each has four of its own."""
     pool = _pool(8, 2, 4)
     rows = pool.view(-1, 4)[[4, 5, 0, 1, 2, 3, 12, 13, 8]]
     slips = {
@@ -62,9 +62,12 @@ def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
     }
 
     def outside(access: Access) -> str:
-        return {"table": "table-not-masked", "out": "tokens-not-masked"}.get(access.tensor, "too-far")
+        slips = {"table": "table-not-masked", "out": _masked_by_and(probe) or "tokens-not-masked"}
+        return slips.get(access.tensor, "too-far")
 
     _gathered(probe, pool, [2, 0, 1, 6, 4], 9, 4, "wrong-tile", slips, outside)
+    run = _gathered(probe, pool, [2, 0, 1, 6], 8, 4, "wrong-tile", {}, outside)
+    fails_if_shared(probe, run)
 
 
 def a_width_that_is_no_power_of_two(probe: Probe) -> None:
@@ -74,9 +77,10 @@ def a_width_that_is_no_power_of_two(probe: Probe) -> None:
     slips = {"rows-by-the-pad": torch.stack([flat[4 * slot : 4 * slot + 3] for slot in (4, 5, 0, 1)])}
 
     def outside(access: Access) -> str:
-        return "width-not-masked" if 3 in access.elements else "rows-by-the-pad"
+        return unmasked if 3 in access.elements else "rows-by-the-pad"
 
-    _gathered(probe, pool, [2, 0], 4, 4, "wrong-width", slips, outside, race="width-not-masked")
+    unmasked = _masked_by_and(probe) or "width-not-masked"
+    _gathered(probe, pool, [2, 0], 4, 4, "wrong-width", slips, outside, race=unmasked)
 
 
 def a_block_of_any_size(probe: Probe) -> None:
@@ -90,7 +94,7 @@ def a_pool_beyond_int32(probe: Probe) -> None:
     block, size = 2**19, 2**12
     window = Window(_pool(1, size, 3), block * size * 3)
     run = _run(probe, window, [block], 2, 2, size, 3, "int32", "too-far")
-    _equal(probe, run, window.tensor[0, :2], "int32", {})
+    _equal(probe, run.tensors["out"], window.tensor[0, :2], "int32", {})
 
 
 def agrees_with_torch_indexing(probe: Probe) -> None:
@@ -112,11 +116,12 @@ def _gathered(
     slips: dict[str, torch.Tensor],
     outside: Outside,
     race: str = "programs-overlap",
-) -> None:
+) -> Run:
     size, dim = pool.shape[1:]
-    came = _run(probe, pool, table, tokens, tile, size, dim, outside, race)
+    run = _run(probe, pool, table, tokens, tile, size, dim, outside, race)
     slots = [table[token // size] * size + token % size for token in range(tokens)]
-    _equal(probe, came, pool.view(-1, dim)[slots], slip, slips)
+    _equal(probe, run.tensors["out"], pool.view(-1, dim)[slots], slip, slips)
+    return run
 
 
 def _run(
@@ -129,10 +134,10 @@ def _run(
     dim: int,
     outside: Outside,
     race: str,
-) -> torch.Tensor:
+) -> Run:
     probe.calls.append(f"table = {table}")
     dtype = (pool.tensor if isinstance(pool, Window) else pool).dtype
-    run = tried(
+    return tried(
         probe,
         (-(-tokens // tile),),
         pool,
@@ -147,7 +152,12 @@ def _run(
         reads=outside,
         writes=outside,
     )
-    return run.tensors["out"]
+
+
+def _masked_by_and(probe: Probe) -> str:
+    """The slip of a kernel that has an `and` in it, "" of another: of two masks Python's `and` takes one alone."""
+    joined = (node.op for node in ast.walk(ast.parse(probe.subject.src)) if isinstance(node, ast.BoolOp))
+    return "and-between-masks" if any(isinstance(op, ast.And) for op in joined) else ""
 
 
 def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:

@@ -56,6 +56,8 @@ def gather_kernel(
         pool_ptr: (num_blocks, block_size, DIM), perhaps more than 2**31 numbers.
         table_ptr: the sequence's block ids, int32: position p lies in block table[p // block_size].
         out_ptr: (num_tokens, DIM).
+        num_tokens: how many tokens the sequence has; the last program may have fewer than TILE.
+        block_size: tokens of a block.
         DIM: numbers in a row.
         DIM_PAD, TILE: powers of two; DIM_PAD is DIM or the next one above it.
     """

@@ -2,16 +2,10 @@
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import REFUSED, raised
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
-
-REFUSED = {
-    "oop-carried": "total-changes-its-type",
-    "global variable": "plain-global",
-    "Boolean value": "if-on-a-vector",
-    "": "not-compiled",
-}
 
 
 def a_row_that_fits(probe: Probe) -> None:
@@ -27,12 +21,14 @@ def a_row_that_fits(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return "row-stored" if access.kind == "write" else "beyond-the-row"
 
-    _summed(probe, x, 4, "wrong-sum", slips, outside=outside)
+    with raised(probe, "block-for-a-sum"):
+        _summed(probe, x, 4, "wrong-sum", slips, outside=outside)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
     """The compiler, which takes less than the interpreter, takes the kernel."""
-    builds(probe, torch.zeros(2, 8), torch.zeros(2), 8, 8, BLOCK=4, slips=REFUSED)
+    slips = {"oop-carried": "total-changes-its-type"} | REFUSED
+    builds(probe, torch.zeros(2, 8), torch.zeros(2), 8, 8, BLOCK=4, slips=slips)
 
 
 def each_row_has_a_program(probe: Probe) -> None:
@@ -79,9 +75,11 @@ def a_row_longer_than_a_block(probe: Probe) -> None:
 
 
 def halves_are_summed_in_fp32(probe: Probe) -> None:
-    """4097 ones in fp16, which cannot hold 4097."""
+    """4097 ones in fp16, which cannot hold 4097; then one block whose sum is beyond all fp16 numbers."""
     x = torch.ones(1, 4097, dtype=torch.float16)
     _summed(probe, x, 16, "wrong-sum", {"summed-in-half": torch.tensor([4096.0])})
+    x = torch.full((1, 16), 10_000.0, dtype=torch.float16)
+    _summed(probe, x, 16, "wrong-sum", {"block-summed-in-half": torch.tensor([torch.inf])})
 
 
 def any_number_of_rows_and_columns(probe: Probe) -> None:

@@ -62,6 +62,7 @@ TASKS = (
             attending.a_token_takes_the_kernel,
             attending.token_by_token,
             attending.only_where_it_is_asked_for,
+            attending.a_gpu_asks_for_it,
             attending.a_chunk_of_a_prompt,
             attending.nothing_waits_for_the_device,
             attending.two_sequences_in_one_pool,

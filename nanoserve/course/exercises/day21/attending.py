@@ -25,16 +25,18 @@ def token_by_token(probe: Probe) -> None:
 
 
 def only_where_it_is_asked_for(probe: Probe) -> None:
-    """`kernel` decides: False is never, and None is on a GPU only."""
-    for kernel, slip in ((False, "refusal-not-heard"), (None, "kernel-unasked")):
-        beside = Beside(probe, kernel)
-        wanted = kernel is None and beside.pool.k.is_cuda
-        for num_tokens in (3, 1):
-            done = beside.attend(0, num_tokens)
-            if bool(done.seen.launches) != (wanted and num_tokens == 1):
-                told = ("a launch of the kernel", "none") if wanted else ("no launch of the kernel", "a launch")
-                probe.fail(*told, slip)
-            same_output(probe, done.came, done.right, "wrong-prompt", {})
+    """`kernel` decides: False is never, and None, as it is at first, is on a GPU only."""
+    _asked(Beside(probe, False), "refusal-not-heard")
+    _asked(Beside(probe, None), "kernel-unasked")
+    probe.calls.clear()
+    cache = probe.record(f"cache = {probe.subject.__name__}(pool)", probe.subject, new_pool(), shows_result=False)
+    probe.equal(probe.record("cache.kernel", getattr, cache, "kernel", "there is none"), None, "not-none-at-first")
+
+
+def a_gpu_asks_for_it(probe: Probe) -> None:
+    """On a GPU (a CPU's tensors say that they lie on one): None is the kernel, and False is still never."""
+    _asked(Beside(probe, None, on_gpu=True), "gather-on-a-gpu")
+    _asked(Beside(probe, False, on_gpu=True), "gpu-overrules-refusal")
 
 
 def a_chunk_of_a_prompt(probe: Probe) -> None:
@@ -53,7 +55,7 @@ def nothing_waits_for_the_device(probe: Probe) -> None:
     probe.cases += 1
     for noted, what, slip in (
         (seen.to_host, "no copy from the device to the host", "copied-to-the-host"),
-        (seen.made, f"no tensor made from Python numbers in layer {LAYERS - 1}", "index-tensors-in-each-layer"),
+        (seen.made, f"no tensor made from the host's numbers in layer {LAYERS - 1}", "index-tensors-in-each-layer"),
     ):
         if noted:
             probe.fail(what, f"{len(noted)}: {', '.join(dict.fromkeys(noted))}", slip)
@@ -80,3 +82,15 @@ def any_heads_any_block_size(probe: Probe) -> None:
         with probe.on_error(IndexError, RuntimeError, ValueError, slip="other-sizes"):
             beside.prompt(4, "other-sizes")
             beside.decode("other-sizes")
+
+
+def _asked(beside: Beside, slip: str) -> None:
+    """A prompt and a token, of which the token alone launches the kernel, and that on a GPU if it is not refused."""
+    probe = beside.probe
+    wanted = beside.cache.kernel is None and (beside.says_gpu or beside.pool.k.is_cuda)
+    for num_tokens in (3, 1):
+        done = beside.attend(0, num_tokens)
+        if bool(done.seen.launches) != (wanted and num_tokens == 1):
+            told = ("a launch of the kernel", "none") if wanted else ("no launch of the kernel", "a launch")
+            probe.fail(*told, slip)
+        same_output(probe, done.came, done.right, "wrong-prompt", {})

@@ -35,8 +35,14 @@ class Beside:
     """The learner's cache, and beside it contiguous ones that are given the same tensors."""
 
     def __init__(
-        self, probe: Probe, kernel: bool | None = True, pool: KVPool | None = None, name: str = "cache"
+        self,
+        probe: Probe,
+        kernel: bool | None = True,
+        pool: KVPool | None = None,
+        name: str = "cache",
+        on_gpu: bool = False,
     ) -> None:
+        """`on_gpu`: without a GPU, the tensors say that they lie on one."""
         self.probe, self.name = probe, name
         if pool is None:
             probe.calls.clear()
@@ -44,6 +50,7 @@ class Beside:
         line = f"{name} = {probe.subject.__name__}(pool); {name}.kernel = {kernel}"
         self.cache = probe.record(line, probe.subject, self.pool, shows_result=False)
         self.cache.kernel = kernel
+        self.says_gpu = on_gpu and not self.pool.k.is_cuda
         self.witness, self.scaled = NaiveKVCache(), NaiveKVCache()
 
     def attend(self, layer: int, num_tokens: int) -> Done:
@@ -56,7 +63,8 @@ class Beside:
         )
         right, scaled = self.witness.attend(layer, q, k, v), self.scaled.attend(layer, q * width**-0.5, k, v)
         line = f"{self.name}.attend({layer}, q, k, v)  # {num_tokens} token{'s' * (num_tokens > 1)}, q {tuple(q.shape)}"
-        with watched(self.pool) as seen:
+        line += ", all tensors say that they lie on a GPU" * self.says_gpu
+        with watched(self.pool, self.says_gpu) as seen:
             came = self.probe.record(line, self.cache.attend, layer, q, k, v, shows_result=False)
         return Done(q, k, came, right, scaled, seen)
 
