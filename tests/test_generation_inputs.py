@@ -120,7 +120,7 @@ def test_sampling_arguments_are_checked_at_the_call(tiny):  # trap 22
         {"prompt_ids": b"hi"},
         {"prompt_ids": (i for i in (1, 2))},
     ],
-    ids=str,
+    ids=lambda argument: "-".join(f"{name} {type(value).__name__}" for name, value in argument.items()),
 )
 def test_an_argument_of_the_wrong_kind_is_told_by_its_name(tiny, argument):
     with pytest.raises(ValueError, match=next(iter(argument))):
