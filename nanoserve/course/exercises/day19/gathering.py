@@ -8,6 +8,7 @@ from nanoserve.course.exercises.day19.misuses import REFUSED, fails_if_shared, r
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
+from nanoserve.course.kernels.package import pack
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
 
@@ -156,7 +157,9 @@ def _run(
 
 def _masked_by_and(probe: Probe) -> str:
     """The slip of a kernel that has an `and` in it, "" of another: of two masks Python's `and` takes one alone."""
-    joined = (node.op for node in ast.walk(ast.parse(probe.subject.src)) if isinstance(node, ast.BoolOp))
+    package = pack(probe.subject)
+    source = package.functions[package.kernel].source
+    joined = (node.op for node in ast.walk(ast.parse(source)) if isinstance(node, ast.BoolOp))
     return "and-between-masks" if any(isinstance(op, ast.And) for op in joined) else ""
 
 
