@@ -24,8 +24,9 @@ OTHER_DAYS = [source for source in build.sources() if not source.stem.startswith
 def test_a_day_runs_as_it_is_first_opened_and_its_views_can_be_moved(source, tmp_path):
     with open_notebook(build.assemble(source), tmp_path) as notebook:
         notebook.run_all()
-        every_task_is_not_started(notebook, source.stem.split("_")[0].removeprefix("day"))
-        every_view_moves(notebook)
+        day = source.stem.split("_")[0].removeprefix("day")
+        every_task_is_not_started(notebook, day)
+        every_view_moves(notebook, at_least=0 if day == "21" else 1)  # Day 21's pictures stand still
         assert notebook.console_errors == []
 
 
@@ -38,9 +39,9 @@ def every_task_is_not_started(notebook: OpenNotebook, day: str) -> None:
         expect(notebook.page.locator(f'[data-mime-type="application/vnd.jupyter.{kind}"]')).to_have_count(0)
 
 
-def every_view_moves(notebook: OpenNotebook) -> None:
+def every_view_moves(notebook: OpenNotebook, at_least: int) -> None:
     views = notebook.page.locator(".jp-Cell-outputArea:has(.pool-live):has(.noUi-handle)")
-    assert views.count()
+    assert views.count() >= at_least
     for number in range(views.count()):
         view, handle = views.nth(number), views.nth(number).locator(".noUi-handle").first
         at_its_start = float(handle.get_attribute("aria-valuenow")) == float(handle.get_attribute("aria-valuemin"))
