@@ -222,7 +222,7 @@ for splits in (1, 2, 3, 8):
 # cache decodes with the gather, then with the kernel:
 
 # %%
-from nanoserve.course.exercises.day21.small_llama import small_llamas
+from nanoserve.course.small_llama import small_llamas
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 

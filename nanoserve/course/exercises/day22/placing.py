@@ -1,13 +1,11 @@
 """Stages of task 22.4: where each slot's next token goes, and at which position it stands."""
 
-from types import SimpleNamespace
-
 import torch
 
 from nanoserve.cache import NaiveKVCache
 from nanoserve.course.exercises.day22.numbered import BLOCK, new_pool, prefilled
 from nanoserve.course.probe import Probe
-from nanoserve.model import Llama
+from nanoserve.course.small_llama import small_llamas
 from nanoserve.pool import KVPool
 from nanoserve.prefill import PrefillCache, left_pad
 
@@ -83,7 +81,7 @@ def pads_are_counted_too(probe: Probe) -> None:
 
 def a_step_of_a_model_goes_right(probe: Probe) -> None:
     """steps of a small model give each text the logits that it has alone"""
-    model = _small_llama()
+    model, _ = small_llamas("cpu")
     texts = {2: [5, 9, 3, 7, 1, 8], 0: [4, 6]}
     probe.calls.clear()
     slots = probe.record(
@@ -166,28 +164,3 @@ def _require(probe: Probe, what: str, came: object, shape: tuple[int, ...], slip
         probe.fail("whole numbers", f"a tensor of {came.dtype}", f"{what}-are-floats")
     if tuple(came.shape) != shape:
         probe.fail(f"a tensor of shape {shape}", f"one of {tuple(came.shape)}", slip)
-
-
-def _small_llama() -> Llama:
-    """A Llama of two small layers with random weights, the same each time."""
-    config = SimpleNamespace(
-        model_type="llama",
-        hidden_act="silu",
-        eos_token_id=None,
-        vocab_size=61,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        rms_norm_eps=1e-5,
-        attention_bias=False,
-        mlp_bias=False,
-        tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-    )
-    model, generator = Llama(config), torch.Generator().manual_seed(22)
-    for parameter in model.parameters():
-        parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return model
