@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
 
-from nanoserve import Engine, KVPool, Llama, PagedSlotKVCache, SlotKVCache, run_continuous
+from nanoserve import Engine, KVPool, Llama, PagedSlotKVCache, SlotKVCache, left_pad, run_continuous
 from nanoserve.slots import Slots
 
 AT_ONCE = 8
@@ -104,8 +104,8 @@ class Workload:
 
 def _generated(model: LlamaForCausalLM, prompts: list[list[int]], count: int) -> list[list[int]]:
     """The new tokens of prompts that are padded on the left to one length."""
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    ids, pad_lens = left_pad(prompts)
+    longest = ids.shape[1]
+    mask = torch.arange(longest) >= torch.tensor(pad_lens).unsqueeze(1)
     greedy = GenerationConfig(do_sample=False, max_new_tokens=count, pad_token_id=0)
-    return model.generate(ids, attention_mask=mask, generation_config=greedy)[:, longest:].tolist()
+    return model.generate(ids, attention_mask=mask.long(), generation_config=greedy)[:, longest:].tolist()

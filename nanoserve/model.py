@@ -65,13 +65,13 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(q_dim, config.hidden_size, bias=config.attention_bias)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: KVCache) -> torch.Tensor:
-        """x is (1, T, hidden_size), as is the result; cos and sin are (1, T, head_dim)."""
+        """x is (batch, T, hidden_size), as is the result; cos and sin fit (batch, heads, T, head_dim)."""
         q, k, v = (
-            proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (1, heads, T, head_dim)
+            proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (batch, heads, T, head_dim)
             for proj in (self.q_proj, self.k_proj, self.v_proj)
         )
         out = cache.attend(self.layer, rotate(q, cos, sin), rotate(k, cos, sin), v)
-        return self.o_proj(out.transpose(1, 2).flatten(2))  # (1, T, heads * head_dim) goes in
+        return self.o_proj(out.transpose(1, 2).flatten(2))  # (batch, T, heads * head_dim) goes in
 
 
 class MLP(nn.Module):
@@ -84,7 +84,7 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(1, T, hidden_size) in and out."""
+        """(batch, T, hidden_size) in and out."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -99,7 +99,7 @@ class Layer(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, cache: KVCache) -> torch.Tensor:
-        """x is (1, T, hidden_size), as is the result; cos and sin are (1, T, head_dim)."""
+        """x is (batch, T, hidden_size), as is the result; cos and sin fit (batch, heads, T, head_dim)."""
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
 

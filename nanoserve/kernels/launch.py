@@ -47,7 +47,9 @@ def paged_attention(
     group = num_heads // num_kv_heads
     if q.stride(2) != 1:
         q = q.contiguous()
-    block_tables, seq_lens = block_tables.contiguous(), seq_lens.contiguous()
+    if block_tables.stride(1) != 1:  # a slice of wider tables is read where it is
+        block_tables = block_tables.contiguous()
+    seq_lens = seq_lens.contiguous()
     scale = dim**-0.5 if scale is None else scale
     dot = q.dtype != torch.float32 and not INTERPRETED and _capability(q.device) >= (8, 0)
     shape = tile_shape(group, dim, dot, longest=block_tables.shape[1] * block_size if INTERPRETED else None)
