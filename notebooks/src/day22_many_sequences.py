@@ -289,8 +289,8 @@ for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict
 
 # %% [markdown]
 # The prompt without pads keeps its text; of the five others, four go a way of their own. To a new query, the prompt's
-# last key seems to lie `pads` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well,
-# which is why such a fault can live long. Unsloth's users
+# last key seems to lie `pads - 1` positions *ahead*. There is no error and no NaN, and some of the wrong texts read
+# well, which is why such a fault can live long. Unsloth's users
 # [met it](https://github.com/unslothai/unsloth/issues/3699): in a left-padded batch, only the longest prompt was
 # continued rightly.
 

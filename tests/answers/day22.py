@@ -131,6 +131,12 @@ def counts_real_tokens_that_equal_the_pad(prompts):
     return ids, [int((row == row[0]).sum()) for row in ids]
 
 
+@wrong("22.1", "counts-the-pads-id")
+def counts_the_ids_of_pads(prompts):
+    ids, _ = left_pad(prompts)
+    return ids, (ids == PAD).sum(1).tolist()
+
+
 @wrong("22.1", "first-is-not-the-longest")
 def as_long_as_the_first(prompts):
     longest = len(prompts[0])
@@ -448,6 +454,16 @@ class ForgetsTheTable(Admission):
     def take(self, slot, row, prefill, pads):
         self.lengths[slot], self.offsets[slot] = prefill.seq_len - pads, pads
         self._grow(slot, self.lengths[slot])
+        self.keep(slot, row, prefill, pads)
+
+
+@wrong("22.3", "mirror-left")
+class GrowsTheTableAlone(Admission):
+    def take(self, slot, row, prefill, pads):
+        length = prefill.seq_len - pads
+        self.tables[slot] = BlockTable(self.allocator)
+        self.lengths[slot], self.offsets[slot] = length, pads
+        self.tables[slot].append(length)
         self.keep(slot, row, prefill, pads)
 
 

@@ -21,6 +21,7 @@ TASKS = (
             padding.the_callers_prompts_stay,
             padding.any_sequence_of_ids_will_do,
             padding.a_pad_is_a_token_of_the_model,
+            padding.a_prompt_may_hold_the_pads_id,
             padding.any_lengths,
         ),
         slips=SLIPS,

@@ -185,6 +185,9 @@ def _holds(
     for slot, pads in zip(where, pad_lens, strict=True):
         name, held = f"slots.tables[{slot}].num_tokens", slots.tables[slot].num_tokens
         _equal(probe, name, held, columns - pads, "table-of-another-length")
+        ids = slots.tables[slot].block_ids
+        mirrored = slots.block_tables[slot, : len(ids)].tolist()
+        _equal(probe, f"slots.block_tables[{slot}, :{len(ids)}]", mirrored, ids, "mirror-left")
     for layer, parts in enumerate(layers):
         for part, (name, memory) in enumerate((("pool.k", slots.pool.k), ("pool.v", slots.pool.v))):
             others, rows = torch.zeros_like(memory[layer]), []

@@ -61,6 +61,14 @@ def a_pad_is_a_token_of_the_model(probe: Probe) -> None:
     probe.equal(bool((ids >= 0).all()), True, "pad-is-no-token")
 
 
+def a_prompt_may_hold_the_pads_id(probe: Probe) -> None:
+    """a prompt may hold the id that pads have"""
+    prompts = [[0, 5], [7]]
+    ids, pad_lens = _pad(probe, prompts)
+    _ends_with(probe, ids, prompts)
+    probe.equal(pad_lens, [0, 1], "counts-the-pads-id")
+
+
 def any_lengths(probe: Probe) -> None:
     """any number of prompts of any lengths"""
     draw = Random(22)
