@@ -1,13 +1,21 @@
 """A small Llama with random weights, in this engine and in transformers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from nanoserve import Llama
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 def small_llamas(device: str) -> tuple[Llama, LlamaForCausalLM]:
     """Four layers, 4 query and 2 KV heads of 16, a vocabulary of 61; the same weights in both, on `device`."""
+    from transformers import LlamaConfig, LlamaForCausalLM  # takes seconds to import
+
     config = LlamaConfig(
         vocab_size=61,
         hidden_size=48,
