@@ -43,7 +43,7 @@ class SlotKVCache(Slots):
             memory[:, slot, :, : self.lengths[slot] + 1] = 0  # a step that failed may have written one more
         super().release(slot)
 
-    def _store(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    def _store_prompt(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for layer, (k, v) in enumerate(layers):
             self.k[layer, slot, :, : k.shape[2]] = k[0]
             self.v[layer, slot, :, : v.shape[2]] = v[0]

@@ -112,7 +112,7 @@ class PagedSlotKVCache(Slots):
         for memory in (self.pool.k, self.pool.v):
             memory.index_fill_(1, index, 0)
 
-    def _store(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    def _store_prompt(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         table = self.tables[slot]
         places = torch.tensor([table.slot(p) for p in range(table.num_tokens)], device=self.device)
         for layer, (k, v) in enumerate(layers):

@@ -84,7 +84,8 @@ class Slots(KVCache):
                 self.tables[slot] = BlockTable(self.allocator)
                 self.lengths[slot], self.offsets[slot] = length, pads
                 self._grow(slot, length)
-                self._store(slot, [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers])
+                real = [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers]
+                self._store_prompt(slot, real)
         except BaseException:  # say the device's memory ran out: all of them are in, or none is
             for slot in self.tables.keys() & set(slots):
                 self.release(slot)
@@ -177,8 +178,12 @@ class Slots(KVCache):
         table = self.tables[slot]
         table.append(num_tokens - table.num_tokens)
 
-    def _store(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Write a whole prompt: keys and values of each layer, (1, num_kv_heads, its tokens, head_dim)."""
+    def _store_prompt(self, slot: int, layers: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        """Write a prompt into its slot.
+
+        Args:
+            layers: keys and values of each layer, (1, num_kv_heads, the prompt's tokens, head_dim) each.
+        """
         raise NotImplementedError
 
     def _begin_step(self, lengths: torch.Tensor) -> None:

@@ -210,8 +210,8 @@ def test_an_admission_that_runs_out_of_blocks_takes_none(tiny):  # trap 8
 @both
 def test_an_admission_that_fails_half_way_gives_slots_and_blocks_back(tiny, make, monkeypatch):  # trap 8
     slots = make(tiny)
-    free, store = slots.allocator.num_free, slots._store
-    monkeypatch.setattr(slots, "_store", lambda slot, layers: 1 // 0 if slot == 3 else store(slot, layers))
+    free, store = slots.allocator.num_free, slots._store_prompt
+    monkeypatch.setattr(slots, "_store_prompt", lambda slot, layers: 1 // 0 if slot == 3 else store(slot, layers))
     with pytest.raises(ZeroDivisionError):
         slots.admit([2, 3, 0], *prefill(tiny, PROMPTS))
     assert (slots.allocator.num_free, slots.free_slots(), slots.used_tokens) == (free, [0, 1, 2, 3], 0)

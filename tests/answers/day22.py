@@ -367,7 +367,7 @@ class Admission(PagedSlotKVCache):
         self.keep(slot, row, prefill, pads)
 
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers])
+        self._store_prompt(slot, [(k[row : row + 1, :, pads:], v[row : row + 1, :, pads:]) for k, v in prefill.layers])
 
     def undo(self, slots):
         for slot in self.tables.keys() & set(slots):
@@ -390,7 +390,7 @@ class BlocksForAllFirst(PagedSlotKVCache):
                 taken.append(slot)
                 self._grow(slot, length)
             for row, slot in enumerate(slots):
-                self._store(slot, layers_of(prefill, row, pad_lens[row]))
+                self._store_prompt(slot, layers_of(prefill, row, pad_lens[row]))
         except BaseException:
             for slot in taken:
                 self.release(slot)
@@ -437,7 +437,7 @@ class KeepsTheOldOnesInMind(Admission):
 @wrong("22.3", "row-dimension-lost")
 class OneRowWithoutItsDimension(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, [(k[row, :, pads:], v[row, :, pads:]) for k, v in prefill.layers])
+        self._store_prompt(slot, [(k[row, :, pads:], v[row, :, pads:]) for k, v in prefill.layers])
 
 
 @wrong("22.3", "stored-before-there-is-room")
@@ -504,25 +504,25 @@ class BooksOnly(Admission):
 @wrong("22.3", "values-first")
 class ValuesForKeys(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, [(v, k) for k, v in layers_of(prefill, row, pads)])
+        self._store_prompt(slot, [(v, k) for k, v in layers_of(prefill, row, pads)])
 
 
 @wrong("22.3", "first-layer-only")
 class OneLayer(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, layers_of(prefill, row, pads)[:1])
+        self._store_prompt(slot, layers_of(prefill, row, pads)[:1])
 
 
 @wrong("22.3", "other-memory")
 class TokensBackwards(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, [(k.flip(2), v.flip(2)) for k, v in layers_of(prefill, row, pads)])
+        self._store_prompt(slot, [(k.flip(2), v.flip(2)) for k, v in layers_of(prefill, row, pads)])
 
 
 @wrong("22.3", "more-columns-than-places")
 class StoresThePadsToo(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, layers_of(prefill, row, 0))
+        self._store_prompt(slot, layers_of(prefill, row, 0))
 
 
 @wrong("22.3", "pads-are-counted")
@@ -536,7 +536,7 @@ class CountsThePads(Admission):
 class CutsTheEnd(Admission):
     def keep(self, slot, row, prefill, pads):
         end = prefill.seq_len - pads
-        self._store(slot, [(k[:, :, :end], v[:, :, :end]) for k, v in layers_of(prefill, row, 0)])
+        self._store_prompt(slot, [(k[:, :, :end], v[:, :, :end]) for k, v in layers_of(prefill, row, 0)])
 
 
 @wrong("22.3", "values-with-pads")
@@ -544,14 +544,14 @@ class CutsTheValuesElsewhere(Admission):
     def keep(self, slot, row, prefill, pads):
         end = prefill.seq_len - pads
         cut, whole = layers_of(prefill, row, pads), layers_of(prefill, row, 0)
-        self._store(slot, [(k, v[:, :, :end]) for (k, _), (_, v) in zip(cut, whole, strict=True)])
+        self._store_prompt(slot, [(k, v[:, :, :end]) for (k, _), (_, v) in zip(cut, whole, strict=True)])
 
 
 @wrong("22.3", "other-tokens")
 class OneColumnTooEarly(Admission):
     def keep(self, slot, row, prefill, pads):
         early, end = max(pads - 1, 0), prefill.seq_len - (pads > 0)
-        self._store(slot, [(k[:, :, early:end], v[:, :, early:end]) for k, v in layers_of(prefill, row, 0)])
+        self._store_prompt(slot, [(k[:, :, early:end], v[:, :, early:end]) for k, v in layers_of(prefill, row, 0)])
 
 
 @wrong("22.3", "other-length-with-pads")
@@ -576,14 +576,14 @@ class SortsTheSlots(Admission):
 @wrong("22.3", "first-row-for-all")
 class AlwaysTheFirstRow(Admission):
     def keep(self, slot, row, prefill, pads):
-        self._store(slot, [(k[:, :, pads:], v[:, :, pads:]) for k, v in prefill.layers])
+        self._store_prompt(slot, [(k[:, :, pads:], v[:, :, pads:]) for k, v in prefill.layers])
 
 
 @wrong("22.3", "other-rows-stored")
 class RowsFromTheEnd(Admission):
     def keep(self, slot, row, prefill, pads):
         last = len(prefill.pad_lens) - 1
-        self._store(slot, layers_of(prefill, last - row, pads))
+        self._store_prompt(slot, layers_of(prefill, last - row, pads))
 
 
 @wrong("22.3", "offset-forgotten")
