@@ -3,82 +3,10 @@
 from importlib.util import find_spec
 
 import torch
-import torch.nn.functional as F
 
 from nanoserve.block_table import BlockTable
+from nanoserve.cache_contract import KVCache
 from nanoserve.pool import KVPool
-
-
-class KVCache:
-    """What a decode loop and a model may ask of a cache, whatever memory lies under it.
-
-    A step stores the keys and values of the same T new tokens in every layer.
-    """
-
-    @property
-    def seq_len(self) -> int:
-        """Tokens held."""
-        raise NotImplementedError
-
-    def append(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store this step's keys and values of one layer.
-
-        Args:
-            layer: index of the layer, from 0.
-            k, v: (1, num_kv_heads, T, head_dim), the keys already rotated.
-
-        Returns:
-            All keys and all values that the layer holds, oldest first, (1, num_kv_heads, tokens held, head_dim) each.
-
-        Raises:
-            ValueError: the shapes do not fit the cache.
-        """
-        raise NotImplementedError
-
-    def free(self) -> None:
-        """Give the memory back and be empty; doing it again does nothing."""
-        raise NotImplementedError
-
-    def positions(self, num_tokens: int) -> torch.Tensor:
-        """Where the next `num_tokens` tokens stand in the sequence, (num_tokens,), for the model's RoPE."""
-        return torch.arange(self.seq_len, self.seq_len + num_tokens)
-
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Store this step's keys and values, then let its queries attend to all that the layer holds.
-
-        Args:
-            layer: index of the layer, from 0.
-            q: (1, num_heads, T, head_dim); consecutive groups of query heads share a KV head.
-            k, v: (1, num_kv_heads, T, head_dim).
-
-        Returns:
-            (1, num_heads, T, head_dim).
-        """
-        keys, values = self.append(layer, k, v)
-        num_new, num_held = q.shape[2], keys.shape[2]
-        mask = None
-        if 1 < num_new < num_held:
-            # `is_causal` aligns the triangle with the first key, but a chunk's last query must see the last key.
-            mask = torch.ones(num_new, num_held, dtype=torch.bool, device=q.device).tril(num_held - num_new)
-        return F.scaled_dot_product_attention(
-            q, keys, values, attn_mask=mask, is_causal=1 < num_new == num_held, enable_gqa=True
-        )
-
-    @staticmethod
-    def require_shape(k: torch.Tensor, v: torch.Tensor, heads: tuple[int, ...] | None = None) -> None:
-        """Raise a ValueError unless both are (1, num_kv_heads, T, head_dim).
-
-        Args:
-            k, v: what `append` was given.
-            heads: the (num_kv_heads, head_dim) that they must have, where these are known.
-        """
-        if k.ndim != 4 or k.shape[0] != 1 or v.shape != k.shape:
-            raise ValueError(
-                f"a cache holds one sequence: k and v must both be (1, num_kv_heads, T, head_dim), "
-                f"got {tuple(k.shape)} and {tuple(v.shape)}"
-            )
-        if heads is not None and (k.shape[1], k.shape[3]) != heads:
-            raise ValueError(f"this cache holds {heads[0]} KV heads of {heads[1]}, got {k.shape[1]} of {k.shape[3]}")
 
 
 class NaiveKVCache(KVCache):
@@ -168,7 +96,7 @@ class PagedKVCache(KVCache):
 
         A growth that the pool cannot hold raises `KVCacheExhausted` and changes nothing.
         """
-        self.require_shape(k, v, tuple(self.pool.k.shape[3:]))
+        self.require_shape(k, v, tuple(self.pool.k.shape[3:]), self.pool.k)
         start = self._layer_len[layer]
         end = start + k.shape[2]
         if end > self.seq_len:  # the step's first layer takes the blocks for all of them
@@ -194,6 +122,7 @@ class PagedKVCache(KVCache):
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """As `KVCache.attend`; with the kernel, the query of a single new token reads the blocks where they lie."""
+        self.require_query(q, k)  # before anything is stored
         kernel = q.is_cuda and find_spec("triton") is not None if self.kernel is None else self.kernel
         if not kernel or q.shape[2] > 1:
             return super().attend(layer, q, k, v)

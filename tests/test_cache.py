@@ -1,5 +1,7 @@
 """Days 13 and 16: the contiguous and the paged cache answer alike, and freed memory is used again."""
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from nanoserve import (
 )
 
 LAYERS, HEADS, WIDTH = 2, 2, 4
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="the kernel is Triton's")
 
 
 def kv(num_tokens, seed=0):
@@ -188,6 +191,59 @@ def test_a_wrong_shape_is_a_value_error_at_the_door(make):
         with pytest.raises(ValueError, match=r"one sequence|KV heads"):
             cache.append(0, bad_k, bad_v)
         assert cache.seq_len == 3, what
+
+
+def other_kinds(k, v):
+    """Keys and values that are not of the pool's dtype, or not on its device."""
+    return [(k.half(), v.half()), (k, v.double()), (k.to("meta"), v.to("meta")), (k, v.to("meta"))]
+
+
+def test_another_dtype_or_device_than_the_pools_is_told_in_a_sentence():
+    cache = PagedKVCache(small_pool())
+    for k, v in other_kinds(*kv(3)):
+        with pytest.raises(ValueError, match=r"this cache holds torch\.float32 on cpu, and [kv] is .*KVPool.for_model"):
+            cache.append(0, k, v)
+
+
+@pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=needs_triton)])
+@pytest.mark.parametrize("held", [0, 4])
+def test_what_does_not_fit_is_refused_before_anything_is_stored(kernel, held):
+    pool = small_pool(num_blocks=3, block_size=4)
+    cache, naive = PagedKVCache(pool), NaiveKVCache()
+    cache.kernel = kernel
+    for layer in range(LAYERS if held else 0):
+        both = kv(held, seed=layer)
+        assert same_bytes(cache.append(layer, *both), naive.append(layer, *both))
+    before = cache.table.block_ids, pool.k.clone(), pool.v.clone()
+    (k, v), q = kv(1, seed=5), torch.ones(1, 2 * HEADS, 1, WIDTH)
+    bad_queries = [
+        q[0],
+        q[:, :3],
+        q[:, :0],
+        q[..., :2],
+        q.half(),
+        q.to("meta"),
+        torch.cat([q, q]),
+        torch.cat([q, q], 2),
+    ]
+    bad = [(bad_q, k, v) for bad_q in bad_queries] + [(q.to(k), k, v) for k, v in other_kinds(k, v)]
+    bad += [(q, k[:, :1], v[:, :1]), (q, k[0], v[0]), (q, k, v[:, :1]), (torch.cat([q, q]), torch.cat([k, k]), v)]
+    for bad_q, bad_k, bad_v in bad:
+        with pytest.raises(ValueError, match=r"does not fit|must be alike|this cache holds|a cache holds"):
+            cache.attend(0, bad_q, bad_k, bad_v)
+        assert (cache.seq_len, cache.table.block_ids) == (held, before[0])
+        assert same_bytes((pool.k.nan_to_num(), pool.v.nan_to_num()), [memory.nan_to_num() for memory in before[1:]])
+    for layer in range(LAYERS):
+        torch.testing.assert_close(cache.attend(layer, q, k, v), naive.attend(layer, q, k, v))
+    cache.free()
+    assert pool.allocator.num_free == 3
+
+
+def test_the_contiguous_cache_refuses_a_query_before_it_stores():
+    cache = NaiveKVCache()
+    with pytest.raises(ValueError, match=r"q \(1, 3, 2, 4\) does not fit k \(1, 2, 2, 4\)"):
+        cache.attend(0, torch.ones(1, 3, 2, WIDTH), *kv(2))
+    assert cache.seq_len == 0
 
 
 def test_a_pool_and_its_allocator_are_of_one_size():

@@ -163,6 +163,9 @@ print(dedent(getsource(yours("16.3").store)))
 # one layer of each pool, a table for each sequence as (batch, blocks), and a length for each. `find_spec("triton")` is
 # None where there is no Triton.
 #
+# The solution first asks `self.require_query`, the engine's guard: a query that does not fit is refused before anything
+# is stored. Yours may leave it out.
+#
 # </details>
 
 # %% task="21.3"
