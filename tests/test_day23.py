@@ -9,6 +9,8 @@ from nanoserve import Engine, Scheduler, SlotKVCache
 from nanoserve.course.exercises.day23.planted import SuspectScheduler
 from nanoserve.course.exercises.day23.stand_in import CountingModel
 from nanoserve.course.exercises.day23.traffic import engine_over, feed, lengths_of
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.theme import hue_of
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_panel import Timelines
 from nanoserve.course.view.timeline_svg import Bar, draw_timelines, slot_bars, waiting_bars, words
@@ -39,6 +41,12 @@ def groups(svg, kind):
     return [group.find(f"{svg_names}title").text for group in found]
 
 
+def letters_in(svg, kind):
+    svg_names = "{http://www.w3.org/2000/svg}"
+    found = [group for group in ElementTree.fromstring(svg).iter(f"{svg_names}g") if group.get("class") == kind]
+    return [words.text for group in found for words in group.iter(f"{svg_names}text")]
+
+
 def test_a_bar_is_a_stay_in_a_slot():
     timeline, _ = recorded()
     assert set(slot_bars(timeline.steps)) == {Bar(0, "A", 0, 8), Bar(1, "B", 0, 2), Bar(1, "C", 2, 7)}
@@ -48,7 +56,7 @@ def test_a_bar_is_a_stay_in_a_slot():
 def test_static_batching_leaves_a_slot_idle_until_the_longest_is_done():
     timeline, _ = recorded(scheduler=Static)
     assert set(slot_bars(timeline.steps)) == {Bar(0, "A", 0, 8), Bar(1, "B", 0, 2), Bar(0, "C", 8, 13)}
-    assert words({"static": timeline}) == "static: 13 steps of 2 slots: 15 of 26 places gave a token, 58%"
+    assert words({"static": timeline}) == "static: 13 steps of 2 slots: 15 of 26 rows gave a token, 58%"
 
 
 def test_a_stay_that_ends_in_the_line_was_a_preemption():
@@ -88,8 +96,8 @@ def test_a_request_is_called_by_its_own_id_where_it_has_a_name():
 def test_the_pool_follows_the_steps():
     timeline, _ = recorded(prompt=(10, 11, 12))
     first, last = timeline.pool(1), timeline.pool(8)
-    assert [(s.label, s.num_tokens) for s in first.sequences] == [("idle", 0), ("A", 4), ("B", 4)]
-    assert [(s.label, s.num_tokens) for s in last.sequences] == [("idle", 0), ("A", 11)]
+    assert [(s.label, s.num_tokens) for s in first.sequences] == [("scratch", 0), ("A", 4), ("B", 4)]
+    assert [(s.label, s.num_tokens) for s in last.sequences] == [("scratch", 0), ("A", 11)]
     assert first.faults == last.faults == {}
     assert first.events[0].text == "2 of 2 slots decode; A B came in"
     assert timeline.pool(3).events[2].text == "2 of 2 slots decode; B left; C came in"
@@ -127,6 +135,26 @@ def test_the_picture_has_a_bar_for_each_stay_and_the_same_steps_give_the_same_by
     assert groups(svg, "wait") == ["C waits, number 1 in line, steps 1 to 2"]
     assert svg == draw_timelines({"": recorded()[0]}, at=3, theme="light")
     assert svg != draw_timelines({"": timeline}, at=4, theme="light")
+
+
+def test_a_box_in_the_line_has_its_whole_label_or_none():
+    shown = []
+    for longest in (80, 150):
+        made = engine(num_slots=1, num_blocks=60)
+        timeline = Timeline(made)
+        for name, num_new in (("first", 2), ("second", 2), (None, longest)):
+            made.submit([10], num_new, request_id=name)
+        made.run()
+        svg = draw_timelines({"": timeline}, theme="light")
+        assert len(groups(svg, "wait")) == 3  # "second" for a step; "A" for two, in two places
+        shown.append(letters_in(svg, "wait"))
+    assert shown == [["A", "A"], []]
+
+
+def test_the_scratch_block_has_a_colour_of_its_own_and_no_tokens():
+    timeline, _ = recorded()
+    assert hue_of("scratch") not in {hue_of(chr(letter)) for letter in range(ord("A"), ord("Z") + 1)}
+    assert groups(draw_pool(timeline.pool(1), "light"), "block")[0] == "block 0: scratch, 0 of 4 places filled"
 
 
 def test_timelines_share_one_scale():

@@ -14,14 +14,12 @@ def draw_blocks(state: PoolState, grid: Grid) -> list[str]:
     holders, faults = state.holders, state.faults
     next_out = state.free[0] if state.free else None
     return [
-        _block(
-            grid, block_id, state.block_size, holders.get(block_id, []), faults.get(block_id, ""), block_id == next_out
-        )
+        _block(grid, block_id, state, holders.get(block_id, []), faults.get(block_id, ""), block_id == next_out)
         for block_id in range(grid.drawn)
     ]
 
 
-def _block(grid: Grid, block_id: int, block_size: int, holders: Holders, fault: str, is_next: bool) -> str:
+def _block(grid: Grid, block_id: int, state: PoolState, holders: Holders, fault: str, is_next: bool) -> str:
     x, y = grid.corner(block_id)
     form, width, height = grid.form, grid.cell, grid.height
     look = f"tint{hue_of(holders[0][0])}" if holders else "next" if is_next else "free"
@@ -29,17 +27,17 @@ def _block(grid: Grid, block_id: int, block_size: int, holders: Holders, fault: 
     if fault:
         parts.append(hatch(x, y, width, height, 7 if form.name == "roomy" else 5))
     draw = {"roomy": _full, "small": _full, "tiny": _tiny, "dot": _dot}[form.name]
-    parts += draw(grid, block_id, block_size, holders, fault, is_next)
+    parts += draw(grid, block_id, state.block_size, holders, fault, is_next)
     if fault:
         parts.append(rect(x, y, width, height, "broken", form.radius))
-    return group("block", parts, _told(block_id, block_size, holders, fault, is_next))
+    return group("block", parts, _told(block_id, state, holders, fault, is_next))
 
 
-def _told(block_id: int, block_size: int, holders: Holders, fault: str, is_next: bool) -> str:
+def _told(block_id: int, state: PoolState, holders: Holders, fault: str, is_next: bool) -> str:
     """The block in words."""
+    places = plural(state.block_size, state.place)
     told = [
-        label if block.filled is None else f"{label}, {block.filled} of {plural(block_size, 'slot')} filled"
-        for label, block in holders
+        label if block.filled is None else f"{label}, {block.filled} of {places} filled" for label, block in holders
     ]
     told += [fault] if fault else []
     return f"block {block_id}: {'; '.join(told) or ('free, next out' if is_next else 'free')}"

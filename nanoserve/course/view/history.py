@@ -19,11 +19,12 @@ class History:
 
     Args:
         allocator: whose pool it is.
+        place: as in `PoolState`.
     """
 
-    def __init__(self, allocator: Any) -> None:
+    def __init__(self, allocator: Any, place: str) -> None:
         free = free_order(allocator)
-        self.allocator = allocator
+        self.allocator, self.place = allocator, place
         self.ledger = Ledger(allocator.num_blocks, allocator.block_size, free)
         self.tables: dict[str, Any] = {}  # label -> its block table, where there is one
         self.events: list[PoolEvent] = []
@@ -66,7 +67,9 @@ class History:
     def state(self, step: int | None = None) -> PoolState:
         """The pool after `step` events; now, if no step is given."""
         step = len(self.events) if step is None else range(len(self._states))[step]
-        return replace(self._states[step], events=tuple(self.events), step=step, room_for_text=self.has_text)
+        return replace(
+            self._states[step], events=tuple(self.events), step=step, place=self.place, room_for_text=self.has_text
+        )
 
     def block_ids(self, label: str) -> list[int]:
         """The blocks that a sequence holds now, in table order."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from nanoserve.course.view.state import HeldBlock, PoolSequence, PoolState
+from nanoserve.course.view.state import SCRATCH, HeldBlock, PoolSequence, PoolState
 
 
 class Ledger:
@@ -44,7 +44,7 @@ class Ledger:
     def take(self, label: str, block_ids: list[int], num_tokens: int | None) -> None:
         """Give blocks to a sequence, filled from the first one on if the number of tokens is known."""
         if num_tokens is None:
-            blocks = [HeldBlock(block_id) for block_id in block_ids]
+            blocks = [HeldBlock(block_id, 0 if label == SCRATCH else None) for block_id in block_ids]
         else:
             blocks = list(PoolSequence.of(label, block_ids, num_tokens, self.block_size).blocks)
         self.put(label, self.of(label) + blocks)

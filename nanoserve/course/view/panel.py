@@ -51,14 +51,14 @@ def _table(state: PoolState, x: float, y: float, width: float, rows: int) -> str
             rect(x + 58, top, width - 58, 19, f"tint{hue}", 4),
             text(x + (width + 58) / 2, top + 14, f"block {block_id}", 12, "ink", room=width - 66, anchor="middle"),
         ]
-    for line, words in enumerate(_newest_position(sequence, state.block_size)):
+    for line, words in enumerate(_newest_position(sequence, state.block_size, state.place)):
         if text_width(words, 11.5) > width:  # large pools have long numbers
             words = words.replace(" × ", "×").replace(" + ", "+")  # noqa: RUF001
         parts.append(text(x, _top(y, len(shown)) + 15 + line * 16, words, 11.5, "mute", room=width))
     return group("table", parts)
 
 
-def _newest_position(sequence: PoolSequence, block_size: int) -> list[str]:
+def _newest_position(sequence: PoolSequence, block_size: int, place: str) -> list[str]:
     """Where the newest token lies: the one step of address translation that is worth following at every event."""
     num_tokens = sequence.num_tokens
     if not num_tokens or any(block.filled < block_size for block in sequence.blocks[:-1]):
@@ -68,7 +68,7 @@ def _newest_position(sequence: PoolSequence, block_size: int) -> list[str]:
     return [
         f"position {num_tokens - 1}",
         f"→ block {block_id}, offset {offset}",
-        f"→ slot {block_id} × {block_size} + {offset} = {block_id * block_size + offset}",  # noqa: RUF001
+        f"→ {place} {block_id} × {block_size} + {offset} = {block_id * block_size + offset}",  # noqa: RUF001
     ]
 
 
@@ -98,8 +98,8 @@ def _sequences(state: PoolState, x: float, y: float, width: float, rows: int) ->
             parts.append(_note(x, y, row, f"… {hidden:,} more", width))
             continue
         top = _top(y, row)
-        letter = badge(x, top, sequence.label, hue_of(sequence.label), 11.5, 60)
-        taken = badge_width(sequence.label, 11.5, 60)
+        letter = badge(x, top, sequence.label, hue_of(sequence.label), 11.5, 72)
+        taken = badge_width(sequence.label, 11.5, 72)
         room = width - taken - 8
         words = plural(len(sequence.blocks), "block")
         if sequence.num_tokens is not None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 EventKind = Literal["take", "append", "free", "error", "fault"]
 
+SCRATCH = "scratch"  # the label of a block that is out, and that no sequence ever gets
 _MOST_NAMED = 12  # free blocks that a description names
 
 
@@ -85,6 +86,7 @@ class PoolState:
         peak: the most blocks that were in use at once.
         freed_twice: blocks that were just given back by nobody who held them, without an error.
         focus: label of the sequence whose block table is shown; the first one's when empty.
+        place: what a token's place in a block is called, where a slot is something else.
         room_for_text: draw slots wide enough for texts, even while there are none yet.
         events: the whole history.
         step: how many of `events` have happened.
@@ -97,6 +99,7 @@ class PoolState:
     peak: int = 0
     freed_twice: tuple[int, ...] = ()
     focus: str = ""
+    place: str = "slot"
     room_for_text: bool = False
     events: tuple[PoolEvent, ...] = ()
     step: int = 0
@@ -164,7 +167,7 @@ def describe(state: PoolState) -> str:
     """The state in plain words, for a screen reader and wherever a picture cannot be shown."""
     lost = f", {state.num_lost:,} lost" if state.num_lost else ""
     words = [
-        f"Pool of {plural(state.num_blocks, 'block')} of {plural(state.block_size, 'slot')}: "
+        f"Pool of {plural(state.num_blocks, 'block')} of {plural(state.block_size, state.place)}: "
         f"{state.num_free:,} free, {state.num_used:,} used{lost}, peak {state.peak:,}."
     ]
     for sequence in state.sequences:

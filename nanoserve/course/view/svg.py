@@ -43,7 +43,7 @@ def draw_pool(state: PoolState, theme: str = "auto") -> str:
 
 
 def _title(state: PoolState) -> str:
-    return f"Pool of {plural(state.num_blocks, 'block')} × {plural(state.block_size, 'slot')}"  # noqa: RUF001
+    return f"Pool of {plural(state.num_blocks, 'block')} × {plural(state.block_size, state.place)}"  # noqa: RUF001
 
 
 def _header(state: PoolState) -> list[str]:
@@ -62,8 +62,8 @@ def _header(state: PoolState) -> list[str]:
         parts.append(text(left, 38, f"{count:,}", 18, look, room=_COUNTER - 8, bold=True, least=8))
         parts.append(text(left, 62, name, 12, "mute", room=_COUNTER - 8))
         left += _COUNTER
-    slots = plural(state.num_used * state.block_size, "slot")
-    tokens = "not known" if state.num_tokens is None else f"{state.num_tokens:,} of {slots}"
+    places = plural(state.num_used * state.block_size, state.place)
+    tokens = "not known" if state.num_tokens is None else f"{state.num_tokens:,} of {places}"
     parts.append(text(left, 38, tokens, 15, "ink", room=WIDTH - _MARGIN - left, bold=True, least=8))
     parts.append(text(left, 62, "tokens in the used blocks", 12, "mute", room=WIDTH - _MARGIN - left))
     return parts

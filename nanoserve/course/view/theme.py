@@ -1,10 +1,13 @@
 """The colours of the pool view: one set of classes, in light, in dark, or following the page they are on.
 
 The owners' colours are the eight of Okabe and Ito ("Color Universal Design", 2008; Wong, Nature Methods 2011), which
-colour-blind people can tell apart.
+colour-blind people can tell apart. The scratch block is nobody's, and grey.
 """
 
+from nanoserve.course.view.state import SCRATCH
+
 OWNERS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
+_NOBODY = "#7F8895"
 _SANS = "'DejaVu Sans','Segoe UI',system-ui,sans-serif"
 _MONO = "'DejaVu Sans Mono',Menlo,Consolas,monospace"
 # JupyterLab, VS Code and Colab each mark a dark page in their own way.
@@ -12,8 +15,8 @@ _DARK_PAGE = ("[data-jp-theme-light='false']", ".vscode-dark", "html[theme='dark
 
 
 def hue_of(label: str) -> int:
-    """The place of a label's colour in the palette: A is 0, B is 1, and I begins again."""
-    return (sum(map(ord, label)) - ord("A")) % len(OWNERS)
+    """The place of a label's colour in the palette: A is 0, B is 1, and I begins again; scratch is behind them all."""
+    return len(OWNERS) if label == SCRATCH else (sum(map(ord, label)) - ord("A")) % len(OWNERS)
 
 
 def style(theme: str) -> str:
@@ -48,7 +51,7 @@ def _colours(theme: str) -> dict[str, str]:
         colours = {"paper": "#111111", "ink": "#E8EBEF", "mute": "#9BA5B1", "line": "#465059", "free": "#191C1F"}
         colours |= {"fault": "#FF7B86", "faultbg": "#33161A"}
         tint, slot = 0.16, 0.42
-    for hue, owner in enumerate(OWNERS):
+    for hue, owner in enumerate((*OWNERS, _NOBODY)):
         base = {"#000000": "#C9CED6", "#0072B2": "#2E8FCC"}.get(owner, owner) if theme == "dark" else owner
         colours |= {
             f"badge{hue}": base,
@@ -81,7 +84,7 @@ def _rules(theme: str, colour: dict[str, str]) -> str:
         "told": f"fill:{colour['mute']};stroke:{colour['mute']}",
         "bad": f"fill:{colour['fault']};stroke:{colour['fault']}",
     }
-    for hue in range(len(OWNERS)):
+    for hue in range(len(OWNERS) + 1):
         line = colour[f"line{hue}"]
         rules |= {
             f"tint{hue}": f"fill:{colour[f'tint{hue}']};stroke:{line};stroke-width:1.5",

@@ -7,9 +7,7 @@ from typing import Any
 from nanoserve.course.view.free_order import free_order
 from nanoserve.course.view.hooks import hook
 from nanoserve.course.view.ledger import letters
-from nanoserve.course.view.state import HeldBlock, PoolEvent, PoolSequence, PoolState
-
-SCRATCH = "idle"  # who holds the scratch block
+from nanoserve.course.view.state import SCRATCH, HeldBlock, PoolEvent, PoolSequence, PoolState
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class Timeline:
                 free_order(allocator),
                 allocator.peak_used,
                 focus=held[-1].label if held else "",
+                place="place",  # a slot is a row of the batch here
             ),
         )
 

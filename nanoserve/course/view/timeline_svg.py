@@ -65,10 +65,10 @@ def _told(timeline: Timeline) -> str:
     steps, filled = len(timeline.steps), sum(len(step.running) for step in timeline.steps)
     if not steps:
         return "no decode step yet"
-    places = steps * timeline.num_slots
+    rows = steps * timeline.num_slots
     preempted = sum(bar.preempted for bar in slot_bars(timeline.steps))
     told = f"{plural(steps, 'step')} of {plural(timeline.num_slots, 'slot')}: "
-    told += f"{filled:,} of {places:,} places gave a token, {filled / places:.0%}"
+    told += f"{filled:,} of {rows:,} rows gave a token, {filled / rows:.0%}"
     return told + (f"; {plural(preempted, 'preemption')}" if preempted else "")
 
 
@@ -117,10 +117,11 @@ def _place_bar(bar: Bar, top: float, unit: float, at: int) -> str:
     hue, y = hue_of(bar.label), top + bar.row * _PLACE
     left, width = _LEFT + bar.start * unit, (bar.end - bar.start) * unit
     look = f"slot{hue}" if at > bar.start else f"void{hue}"
-    parts = [
-        rect(left + 0.75, y, width - 1.5, _PLACE - 2, look, 2),
-        text(left + 4, y + 10.5, bar.label, 10, "ink", room=width - 6),
-    ]
+    parts = [rect(left + 0.75, y, width - 1.5, _PLACE - 2, look, 2)]
+    letters = text_width(bar.label, 10)
+    if letters <= width - 2:  # a label cut short would be somebody else's
+        middle = left + min(4 + letters / 2, width / 2)
+        parts.append(text(middle, y + 10.5, bar.label, 10, "ink", room=width - 2, anchor="middle"))
     return group("wait", parts, f"{bar.label} waits, number {bar.row + 1} in line, steps {bar.start + 1} to {bar.end}")
 
 

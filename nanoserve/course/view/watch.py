@@ -13,17 +13,18 @@ from nanoserve.course.view.state import PoolSequence, name_blocks, plural
 from nanoserve.course.view.words import growth
 
 
-def watch(allocator: Any) -> "Watch":
+def watch(allocator: Any, place: str = "slot") -> "Watch":
     """Record every call to an allocator from now on; name the result at the end of a cell to see it.
 
     Args:
         allocator: an instance with `num_blocks`, `block_size` and any of `allocate()`, `allocate_for(num_tokens)`,
             `free(block_id)`, `free_all(block_ids)`; or a pool that has such an `allocator`.
+        place: what a token's place in a block is called; another word where a slot is a row of a batch.
 
     Raises:
         TypeError: it is a class, or lacks the two sizes.
     """
-    return Watch(getattr(allocator, "allocator", allocator))
+    return Watch(getattr(allocator, "allocator", allocator), place)
 
 
 class Watch(History):
@@ -32,13 +33,13 @@ class Watch(History):
     Each successful call that takes blocks is a new owner A, B, C … unless `sequence` or `follow` names one.
     """
 
-    def __init__(self, allocator: Any) -> None:
+    def __init__(self, allocator: Any, place: str = "slot") -> None:
         if isinstance(allocator, type):
             raise TypeError(f"watch an allocator, not its class: watch({allocator.__name__}(6, 16))")
         missing = [name for name in ("num_blocks", "block_size") if not hasattr(allocator, name)]
         if missing:
             raise TypeError(f"a {type(allocator).__name__} cannot be watched: it has no {' and no '.join(missing)}")
-        super().__init__(allocator)
+        super().__init__(allocator, place)
         self._owner: str | None = None
         self._inside = False
         hook(allocator, ("allocate", "allocate_for"), self._taking)
@@ -134,7 +135,7 @@ class Watch(History):
         else:
             now = self.ledger.of(label)
             counted = whole(table.num_tokens) or 0
-            self.record(*growth(label, before, now, counted, self.ledger.block_size, tokens))
+            self.record(*growth(label, before, now, counted, self.ledger.block_size, tokens, self.place))
         return result
 
     def _read_table(self, label: str, table: Any, tokens: Sequence[str]) -> None:

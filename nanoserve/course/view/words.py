@@ -7,7 +7,13 @@ from nanoserve.course.view.text import show_token
 
 
 def growth(
-    label: str, before: list[HeldBlock], now: list[HeldBlock], num_tokens: int, block_size: int, texts: Sequence[str]
+    label: str,
+    before: list[HeldBlock],
+    now: list[HeldBlock],
+    num_tokens: int,
+    block_size: int,
+    texts: Sequence[str],
+    place: str = "slot",
 ) -> tuple[EventKind, str, str]:
     """What an append to a block table did, as an event: a single token's text and slot, and the blocks taken for it.
 
@@ -19,18 +25,19 @@ def growth(
         num_tokens: what the table counts now.
         block_size: slots in a block.
         texts: the tokens' texts, as far as they are known.
+        place: as in `PoolState`.
     """
     had, has = (sum(block.filled or 0 for block in blocks) for blocks in (before, now))
     words = f"{label} appends {plural(num_tokens - had, 'token')}"
     if num_tokens - had == 1 == has - had:
         entry, offset = divmod(has - 1, block_size)
         token = f" “{show_token(texts[has - 1])}”" if has <= len(texts) else ""
-        words = f"{label} appends{token} in slot {now[entry].block_id * block_size + offset}"
+        words = f"{label} appends{token} in {place} {now[entry].block_id * block_size + offset}"
     grown = [block.block_id for block in now[len(before) :]]
     if grown:
         words += f", grows into {name_blocks(grown)}"
     if has < num_tokens:
-        return "fault", label, f"{words}; {plural(num_tokens - has, 'token')} of {label} without a slot"
+        return "fault", label, f"{words}; {plural(num_tokens - has, 'token')} of {label} without a {place}"
     return "take" if grown else "append", label, words
 
 
