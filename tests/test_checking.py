@@ -116,7 +116,7 @@ def test_an_error_is_told_with_its_call_and_the_learners_own_line():
     """)
     verdict = examine(FIRST, raising)
     assert verdict.status == "raised"
-    assert "line 4 of `allocate`: `return self.free_lst.pop()`" in verdict.headline
+    assert "line 2 of `allocate`: `return self.free_lst.pop()`" in verdict.headline
     assert verdict.came.startswith("AttributeError: ")
     assert verdict.calls[-1] == "pool.allocate() → AttributeError"
     assert "nanoserve/" not in verdict.text()
@@ -167,7 +167,7 @@ def test_a_wrong_kind_of_error_is_told_with_the_line_that_raised_it():
                 return self.block_ids[p // self.allocator.block_size], p % self.allocator.block_size
     """
     verdict = examine(find("15.2"), from_source(asserting, "BlockTable", nanoserve.BlockTable))
-    assert "raised AssertionError at line 4 of `position`: `assert 0 <= p < self.num_tokens`" in verdict.headline
+    assert "raised AssertionError at line 2 of `position`: `assert 0 <= p < self.num_tokens`" in verdict.headline
 
 
 def test_of_two_giveaways_that_fit_the_first_is_told():

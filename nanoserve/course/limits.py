@@ -68,8 +68,9 @@ def run_limited(run: Callable[[], object], seconds: float) -> Outcome:
 
 
 def own_line(error: BaseException) -> str | None:
-    """The innermost line of the learner's own code in an error's traceback, as "line 12 of `f`: `x = y`".
+    """The innermost line of the learner's own code in an error's traceback, as "line 2 of `f`: `x = y`".
 
+    Lines are counted from the function's first: its cell, or file, may have others above.
     An error of another process has no traceback here, and brings the line along.
     """
     if line := getattr(error, "learners_line", None):
@@ -96,7 +97,7 @@ def _is_learners(frame: FrameType) -> bool:
 
 def _describe(frame: FrameType, number: int) -> str:
     [summary] = traceback.StackSummary.extract([(frame, number)])
-    place = f"line {number} of `{frame.f_code.co_name}`"  # the name tells which cell: each counts its lines anew
+    place = f"line {number - frame.f_code.co_firstlineno + 1} of `{frame.f_code.co_name}`"
     return f"{place}: `{summary.line}`" if summary.line else place
 
 
