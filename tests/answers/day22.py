@@ -728,6 +728,49 @@ class UndoesNothing(Admission):
         pass
 
 
+@wrong("22.3", "half-of-them-are-stored")
+class StoresOutsideOfTheTry(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        try:
+            for slot, pads in zip(slots, pad_lens, strict=True):
+                self.tables[slot] = BlockTable(self.allocator)
+                self.lengths[slot], self.offsets[slot] = prefill.seq_len - pads, pads
+                self._grow(slot, self.lengths[slot])
+        except BaseException:
+            self.undo(slots)
+            raise
+        for row, slot in enumerate(slots):
+            self.keep(slot, row, prefill, pad_lens[row])
+
+
+@wrong("22.3", "left-behind")
+class LeavesTheMirror(Admission):
+    def undo(self, slots):
+        for slot in self.tables.keys() & set(slots):
+            self.tables.pop(slot).free()
+            self.lengths[slot] = self.offsets[slot] = 0
+
+
+@wrong("22.3", "clean-up-raises")
+class ReleasesThoseWithoutATable(Admission):
+    def undo(self, slots):
+        for slot in slots:
+            self.release(slot)
+
+
+@wrong("22.3", "error-replaced")
+class RaisesAnErrorOfItsOwn(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        try:
+            for row, (slot, pads) in enumerate(zip(slots, pad_lens, strict=True)):
+                self.take(slot, row, prefill, pads)
+        except BaseException as error:
+            self.undo(slots)
+            raise RuntimeError("nobody was admitted") from error
+
+
 @wrong("22.3", "all-of-them-are-out")
 class FreesEverything(Admission):
     def undo(self, slots):
@@ -940,6 +983,11 @@ def zeros_first(self, lengths):
     for slot, table in self.tables.items():
         places[slot] = table.slot(int(lengths[slot]))
     return places
+
+
+@places_that("scratch-id-for-place")
+def the_block_for_the_place(self, lengths):
+    return torch.where(lengths == 0, self.scratch, Placing.places(self, lengths))
 
 
 @places_that("idle-elsewhere")

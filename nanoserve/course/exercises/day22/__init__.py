@@ -1,6 +1,6 @@
 """Day 22: many sequences in one batch."""
 
-from nanoserve.course.exercises.day22 import admission, masking, padding, placing
+from nanoserve.course.exercises.day22 import admission, half_way, masking, padding, placing
 from nanoserve.course.tasks import Task, load_slips
 from nanoserve.paged_slots import PagedSlotKVCache
 from nanoserve.prefill import left_pad, padded_causal_mask
@@ -58,8 +58,9 @@ TASKS = (
             admission.a_slot_that_is_taken_is_refused,
             admission.a_slot_named_twice_is_refused,
             admission.too_few_blocks_take_nothing,
-            admission.an_error_half_way_leaves_nothing,
-            admission.ctrl_c_half_way_leaves_nothing,
+            half_way.an_error_half_way_leaves_nothing,
+            half_way.an_error_while_storing_leaves_nothing,
+            half_way.ctrl_c_half_way_leaves_nothing,
             admission.any_rows_and_slots,
         ),
         slips=SLIPS,

@@ -7,15 +7,16 @@ import torch
 
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.block_table import BlockTable
-from nanoserve.course.exercises.day16.rows import laid, same_memory
-from nanoserve.course.exercises.day22.numbered import BLOCK, new_pool, prefilled, told
-from nanoserve.course.exercises.day22.standing import as_it_was, failing, standing
+from nanoserve.course.exercises.day16.rows import laid
+from nanoserve.course.exercises.day22.numbered import prefilled, whose
+from nanoserve.course.exercises.day22.scene import admission, admit, new_slots
+from nanoserve.course.exercises.day22.standing import as_it_was, standing
 from nanoserve.course.probe import Probe
 
 
 def a_prompt_lies_in_its_blocks(probe: Probe) -> None:
     """one prompt without pads lies in its slot's blocks"""
-    slots = _new(probe, 3)
+    slots = new_slots(probe, 3)
     with (
         probe.on_error(IndexError, RuntimeError, slip="row-dimension-lost", match="dimensionality"),
         probe.on_error(
@@ -23,7 +24,7 @@ def a_prompt_lies_in_its_blocks(probe: Probe) -> None:
         ),
         probe.on_error(KeyError, slip="no-table"),
     ):
-        _admit(probe, slots, [0], [0], 5)
+        admit(probe, slots, [0], [0], 5)
     lengths = {"length-not-kept": [0, 0, 0], "length-counted-twice": [10, 0, 0]}
     _equal(probe, "slots.lengths", slots.lengths, [5, 0, 0], "other-length", lengths)
     table = slots.tables.get(0)
@@ -37,9 +38,9 @@ def a_prompt_lies_in_its_blocks(probe: Probe) -> None:
 
 def pads_stay_behind(probe: Probe) -> None:
     """the pads are not stored"""
-    slots = _new(probe, 2)
+    slots = new_slots(probe, 2)
     with probe.on_error(IndexError, RuntimeError, slip="more-columns-than-places", match="Number of indices"):
-        _admit(probe, slots, [0], [3], 8)
+        admit(probe, slots, [0], [3], 8)
     _equal(probe, "slots.lengths", slots.lengths, [5, 0], "other-length-with-pads", {"pads-are-counted": [8, 0]})
     k, v = prefilled([3], 8).layers[0]
     ends = {"pads-are-stored": (k[:, :, :5], v[:, :, :5]), "values-with-pads": (k[:, :, 3:], v[:, :, :5])}
@@ -48,8 +49,8 @@ def pads_stay_behind(probe: Probe) -> None:
 
 def each_row_goes_to_its_slot(probe: Probe) -> None:
     """row i goes to slots[i]"""
-    slots = _new(probe, 3)
-    _admit(probe, slots, [2, 0], [0, 3], 8)
+    slots = new_slots(probe, 3)
+    admit(probe, slots, [2, 0], [0, 3], 8)
     swapped = {"row-number-for-slot": [8, 5, 0], "lengths-of-other-rows": [8, 0, 5], "first-length-for-all": [8, 0, 8]}
     _equal(probe, "slots.lengths", slots.lengths, [5, 0, 8], "other-length", swapped)
     k, v = prefilled([0, 3], 8).layers[0]
@@ -58,18 +59,18 @@ def each_row_goes_to_its_slot(probe: Probe) -> None:
 
 def the_offset_stays_with_the_slot(probe: Probe) -> None:
     """each slot keeps its pad count as its offset"""
-    slots = _new(probe, 3)
-    _admit(probe, slots, [2, 0], [0, 3], 8)
+    slots = new_slots(probe, 3)
+    admit(probe, slots, [2, 0], [0, 3], 8)
     slips = {"offset-forgotten": [0, 0, 0], "length-for-offset": [5, 0, 8], "offsets-by-row": [0, 3, 0]}
     _equal(probe, "slots.offsets", slots.offsets, [3, 0, 0], "other-offset", slips)
 
 
 def a_slot_that_is_taken_is_refused(probe: Probe) -> None:
     """a slot that is taken is refused, and nothing happens"""
-    slots = _new(probe, 3)
-    _admit(probe, slots, [1], [0], 6)
+    slots = new_slots(probe, 3)
+    admit(probe, slots, [1], [0], 6)
     before = standing(slots)
-    call = _call(probe, slots, [0, 1], [2, 0], 7)
+    call = admission(probe, slots, [0, 1], [2, 0], 7)
     errors = {
         None: "taken-slot-overwritten",
         AssertionError: "refused-by-assert",
@@ -81,81 +82,33 @@ def a_slot_that_is_taken_is_refused(probe: Probe) -> None:
 
 def a_slot_named_twice_is_refused(probe: Probe) -> None:
     """a slot that is named twice is refused"""
-    slots = _new(probe, 3)
+    slots = new_slots(probe, 3)
     before = standing(slots)
-    call = _call(probe, slots, [2, 2], [2, 0], 7)
+    call = admission(probe, slots, [2, 2], [2, 0], 7)
     probe.raises(ValueError, *call, slips={None: "slot-named-twice", Exception: "named-twice-met-another-error"})
     as_it_was(probe, slots, before, "named-twice-found-late")
 
 
 def too_few_blocks_take_nothing(probe: Probe) -> None:
     """where the blocks do not suffice for all, nobody gets any"""
-    slots = _new(probe, 4, num_blocks=6)
-    _admit(probe, slots, [3], [0], 4)
+    slots = new_slots(probe, 4, num_blocks=6)
+    admit(probe, slots, [3], [0], 4)
     before = standing(slots)  # 4 blocks are free; 2 and 3 are asked for
-    call = _call(probe, slots, [0, 1], [3, 0], 10)
+    call = admission(probe, slots, [0, 1], [3, 0], 10)
     probe.raises(KVCacheExhausted, *call, slips={None: "no-error-when-full", Exception: "full-met-another-error"})
     as_it_was(probe, slots, before, "some-are-in")
-
-
-def an_error_half_way_leaves_nothing(probe: Probe) -> None:
-    """an error half-way leaves everything as it was"""
-    _fails_half_way(probe, MemoryError("the device is full"), "error-swallowed", "half-of-them-are-in")
-
-
-def ctrl_c_half_way_leaves_nothing(probe: Probe) -> None:
-    """so does Ctrl-C"""
-    _fails_half_way(probe, KeyboardInterrupt(), "ctrl-c-swallowed", "ctrl-c-leaves-half")
 
 
 def any_rows_and_slots(probe: Probe) -> None:
     """any rows, any slots"""
     draw = Random(22)
     for _ in range(6):
-        slots = _new(probe, 5, num_blocks=23)
+        slots = new_slots(probe, 5, num_blocks=23)
         columns, rows = draw.randrange(2, 20), draw.randrange(1, 4)
         pad_lens = [0, *(draw.randrange(columns) for _ in range(rows - 1))]
         where = draw.sample(range(5), rows)
-        _admit(probe, slots, where, pad_lens, columns)
+        admit(probe, slots, where, pad_lens, columns)
         _holds(probe, slots, where, pad_lens, columns, "other-numbers", {})
-
-
-def _fails_half_way(probe: Probe, error: BaseException, swallowed: str, kept: str) -> None:
-    slots = _new(probe, 3)
-    _admit(probe, slots, [1], [0], 6)
-    before = standing(slots)
-    line, call, *arguments = _call(probe, slots, [2, 0], [3, 0], 8)[1:]
-    came = None
-    with failing(slots.allocator, error) as failed:
-        try:
-            call(*arguments)
-        except NotImplementedError:
-            raise
-        except BaseException as caught:
-            came = caught
-    if not failed:  # it takes its blocks in a way of its own, and at once
-        return
-    probe.calls.append(f"{line} → {type(error).__name__} when the second row asks for its blocks")
-    if came is not error:
-        probe.fail(type(error).__name__, "no error" if came is None else type(came).__name__, swallowed)
-    as_it_was(probe, slots, before, kept, {"all-of-them-are-out": {"free_slots()": [0, 1, 2]}})
-
-
-def _new(probe: Probe, num_slots: int, num_blocks: int = 12) -> object:
-    probe.calls.clear()
-    line = f"slots = PagedSlotKVCache(pool, {num_slots})  # pool of {num_blocks} blocks of {BLOCK}"
-    return probe.record(line, probe.subject, new_pool(num_blocks), num_slots, shows_result=False)
-
-
-def _call(probe: Probe, slots: object, where: list[int], pad_lens: list[int], columns: int) -> tuple:
-    """What `Probe.raises` takes to try an admission."""
-    line = f"slots.admit({where}, prefill, {pad_lens})  # {told(pad_lens, columns)}"
-    return probe.record, line, slots.admit, list(where), prefilled(pad_lens, columns), list(pad_lens)
-
-
-def _admit(probe: Probe, slots: object, where: list[int], pad_lens: list[int], columns: int) -> None:
-    _, line, call, *arguments = _call(probe, slots, where, pad_lens, columns)
-    probe.record(line, call, *arguments, shows_result=False)
 
 
 def _equal(
@@ -207,4 +160,21 @@ def _holds(
                     or torch.equal(given[0], parts[0][about : about + 1, :, pad_lens[about] :])  # keys are right
                 }
             )
-            same_memory(probe, memory[layer], laid(others, *rows[about]), slip, slips, f"{name}[{layer}]")
+            _same_memory(probe, memory[layer], laid(others, *rows[about]), slip, slips, f"{name}[{layer}]")
+
+
+def _same_memory(
+    probe: Probe,
+    came: torch.Tensor,
+    expected: torch.Tensor,
+    slip: str,
+    slips: Mapping[str, torch.Tensor],
+    name: str,
+) -> None:
+    """One case: a layer's blocks hold this and nothing else; of a difference, the first place is told."""
+
+    def told(memory: torch.Tensor) -> str:
+        block, offset = (came != expected).flatten(2).any(2).nonzero()[0].tolist()
+        return f"{name}[{block}, {offset}]: {whose(memory[block, offset])}"
+
+    probe.equal(came, expected, slip, slips, same=torch.equal, told=told)

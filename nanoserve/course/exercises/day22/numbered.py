@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from nanoserve.course.exercises.day16.rows import HEADS, WIDTH, keys, values
+from nanoserve.course.view.state import plural
 from nanoserve.pool import KVPool
 from nanoserve.prefill import PrefillCache
 
@@ -53,5 +54,17 @@ def told(pad_lens: Sequence[int], columns: int) -> str:
     for row, pads in enumerate(pad_lens):
         tokens = tokens_of(row, columns - pads)
         which = f"tokens {tokens[0]}-{tokens[-1]}" if len(tokens) > 1 else f"token {tokens[0]}"
-        rows.append(f"row {row}: {pads} pads, {which}" if pads else f"row {row}: {which}")
+        rows.append(f"row {row}: {plural(pads, 'pad')}, {which}" if pads else f"row {row}: {which}")
     return "; ".join(rows) + (f"; a pad is token {PAD_TOKEN}" if any(pad_lens) else "")
+
+
+def whose(numbers: torch.Tensor) -> str:
+    """Whose key or value lies in a place of a pool, (num_kv_heads, head_dim)."""
+    if not numbers.any():
+        return "nothing"
+    for layer in range(LAYERS):
+        for token in range(PAD_TOKEN + 1):
+            for name, made in (("key", keys), ("value", values)):
+                if torch.equal(numbers, made(range(token, token + 1), layer)[0, :, 0]):
+                    return f"token {token}'s {name}" + (f" of layer {layer}" if layer else "")
+    return "numbers that are nobody's"

@@ -57,9 +57,8 @@ def an_idle_slot_writes_to_scratch(probe: Probe) -> None:
     for slot in (0, 2, 3):
         if came[slot] // BLOCK != slots.scratch:
             first, last = slots.scratch * BLOCK, slots.scratch * BLOCK + BLOCK - 1
-            slip = {-1: "idle-at-minus-1"}.get(
-                came[slot], "idle-in-block-0" if came[slot] < BLOCK else "idle-elsewhere"
-            )
+            elsewhere = "idle-in-block-0" if came[slot] < BLOCK else "idle-elsewhere"
+            slip = {-1: "idle-at-minus-1", slots.scratch: "scratch-id-for-place"}.get(came[slot], elsewhere)
             probe.fail(f"slot {slot}'s place: {first} to {last}", f"{came[slot]}, in block {came[slot] // BLOCK}", slip)
     table = slots.tables[1]
     probe.equal(came[1], table.slot(9), "busy-slot-beside-idle-ones")

@@ -1,9 +1,8 @@
-"""How slots and their pool stand, to be compared with how they stood, and an allocator that fails in between."""
+"""How slots and their pool stand, to be compared with how they stood, and methods that fail in between."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from nanoserve.allocator import BlockAllocator
 from nanoserve.course.probe import Probe
 from nanoserve.course.view.hooks import hook
 
@@ -16,6 +15,7 @@ def standing(slots: object) -> dict[str, object]:
         "offsets": list(slots.offsets),
         "blocks free": slots.allocator.num_free,
         "tables": {slot: list(table.block_ids) for slot, table in slots.tables.items()},
+        "block_tables of idle slots, but for scratch": _pointed_to(slots),
     }
 
 
@@ -41,20 +41,27 @@ def as_it_was(
 
 
 @contextmanager
-def failing(allocator: BlockAllocator, error: BaseException) -> Iterator[list[str]]:
-    """Inside the block, the second call that takes blocks raises; yields the calls that did."""
+def failing(target: object, method: str, error: BaseException) -> Iterator[list[str]]:
+    """Inside the block, the second call of a method of `target` raises; yields the calls that did."""
     asked, failed = [], []
 
-    def ask(name: str, method: object, *args: object) -> object:
+    def ask(name: str, call: Callable, *args: object, **kwargs: object) -> object:
         asked.append(name)
         if len(asked) == 2:
             failed.append(name)
             raise error
-        return method(*args)
+        return call(*args, **kwargs)
 
-    kind = type(allocator)
-    hook(allocator, ("allocate_for",), ask)
+    kind = type(target)
+    hook(target, (method,), ask)
     try:
         yield failed
     finally:
-        allocator.__class__ = kind
+        target.__class__ = kind
+
+
+def _pointed_to(slots: object) -> dict[int, list[int]]:
+    """The blocks to which the row of an idle slot leads, beside the scratch block: there must be none."""
+    rows = {slot: slots.block_tables[slot].tolist() for slot in slots.free_slots()}
+    led = {slot: [block for block in row if block != slots.scratch] for slot, row in rows.items()}
+    return {slot: blocks for slot, blocks in led.items() if blocks}
