@@ -26,9 +26,10 @@ def left_pad(prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, list[int]]
 
 
 def padded_causal_mask(pad_lens: Sequence[int], num_tokens: int, device: torch.device) -> torch.Tensor:
-    """Which columns each column may attend to: the real ones up to itself, and itself in any case.
+    """Which columns each column may attend to: a real one to the real ones up to itself.
 
-    A pad sees no real token. Left with nothing to attend to, its softmax would be 0 / 0, and NaN spreads.
+    What a pad attends to is free, since nobody looks at what comes of it. But it needs something, and gets itself: with
+    nothing to attend to, its softmax would be 0 / 0, and NaN spreads.
 
     Args:
         pad_lens: pads before each row's first real token.

@@ -56,14 +56,14 @@ LENGTHS = [len(prompt) for prompt in PROMPTS]
 longest = max(LENGTHS)
 figure, axes = plt.subplots(figsize=(8, 2.2), layout="constrained")
 for row, length in enumerate(LENGTHS):
-    pads = longest - length
-    axes.barh(row, pads, color="#d3d7dd", height=0.8)
-    axes.barh(row, length, left=pads, color="#0072b2", height=0.8)
-for column in range(1, longest):
-    axes.axvline(column, color="white", linewidth=1.5)
-axes.set(xlabel="column", ylabel="prompt", yticks=range(len(LENGTHS)), ylim=(len(LENGTHS) - 0.4, -0.6))
-axes.spines[["top", "right", "left"]].set_visible(False)
-axes.tick_params(left=False)
+    for column in range(longest):
+        colour = "#d3d7dd" if column < longest - length else "#0072b2"
+        axes.barh(row, 0.92, left=column - 0.46, color=colour, height=0.8)
+axes.set(xlabel="column", xlim=(-0.6, longest - 0.4), ylim=(len(LENGTHS) - 0.5, -0.5), ylabel="prompt")
+axes.set_xticks(range(0, longest, 3))
+axes.set_yticks(range(len(LENGTHS)), list("ABCDEF"))
+axes.spines[:].set_visible(False)
+axes.tick_params(length=0)
 plt.show()
 padded = len(LENGTHS) * longest
 print(f"{sum(LENGTHS)} tokens (blue) in {padded} columns: {1 - sum(LENGTHS) / padded:.0%} of the batch are pads (grey)")
@@ -120,8 +120,8 @@ print(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
 # {task 22.2}
 #
 # In a prompt alone, a token sees itself and what came before it. Here it must also be kept from the pads. The mask
-# says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key). Every column
-# sees itself in any case.
+# says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key). What a pad
+# sees is up to you, as long as it sees something; simplest is that every column sees itself.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -169,11 +169,13 @@ print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
 #
 # | | |
 # | --- | --- |
+# | `prefill.layers` | `(k, v)` of each layer, `(batch, num_kv_heads, columns, head_dim)`, pads included |
+# | `prefill.seq_len` | its columns: pads and tokens of any row together |
 # | `self._require_room(slots, lengths)` | raises what the docstring says, unless slots are free and blocks suffice |
 # | `self.tables[slot]` | the slot's `BlockTable`; make it with `BlockTable(self.allocator)` |
 # | `self.lengths[slot]`, `self.offsets[slot]` | real tokens held, and pads left behind |
 # | `self._grow(slot, num_tokens)` | gives the slot's table room for so many tokens in all |
-# | `self._store(slot, layers)` | writes a prompt: `(k, v)` of each layer, `(1, num_kv_heads, tokens, head_dim)` |
+# | `self._store_prompt(slot, layers)` | writes `(k, v)` of each layer, `(1, num_kv_heads, tokens, head_dim)` |
 # | `self.release(slot)` | gives back everything that a slot holds |
 #
 # All of the prompts come in, or none. Room can be checked beforehand; but a device's memory can run out half-way, or
@@ -193,8 +195,10 @@ print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
 # {task 22.4}
 #
 # Now a decode step: one new token in every slot, with no loop over the slots, since on a GPU each of those little
-# steps would wait for the CPU. `places` says where the new keys and values go, for all slots at once (vLLM calls it
-# the *slot mapping*). `self.block_tables`, `(num_slots, num_blocks)`, is the tables as one tensor.
+# steps would wait for the CPU. `places` says where the new keys and values go, for all slots at once. A **place** is
+# the number `block_id * block_size + offset` that Day 15's `slot(p)` gave; a slot is a row of the batch from now on.
+# (vLLM has kept the word: its *slot mapping* is your `places`.) `self.block_tables`, `(num_slots, num_blocks)`, is the
+# tables as one tensor, and `self.allocator.block_size` the size of a block.
 #
 # Idle slots take part. The batch's shape stays the same whoever comes and goes, and a GPU likes that. They write keys
 # and values of nonsense, and these must go *somewhere*: into the **scratch block**, which no sequence ever gets. The
@@ -240,13 +244,14 @@ def decode(slots, where, texts, num_steps):
 
 
 # %% [markdown]
-# The six prompts are A to F, in slots 0, 1, 2, 4, 5 and 6 of eight; slots 3 and 7 are idle. `S` is the scratch block.
+# The six prompts are A to F, in slots 0, 1, 2, 4, 5 and 6 of eight; slots 3 and 7 are idle. A block of the picture has
+# eight places, and the grey one is scratch.
 
 # %%
 WHERE = [0, 1, 2, 4, 5, 6]
 pool = KVPool.for_model(model, num_blocks=16, block_size=8)
-view = watch(pool)
-with view.sequence("S"):
+view = watch(pool, place="place")
+with view.sequence("scratch"):
     slots = PagedSlotKVCache(pool, num_slots=8)
 admit(slots, PROMPTS, WHERE)
 for label, slot, prompt in zip("ABCDEF", WHERE, PROMPTS, strict=True):
@@ -258,14 +263,17 @@ view
 
 # %%
 blocks = sum(len(table.block_ids) for table in slots.tables.values())
-print(f"{sum(LENGTHS)} tokens lie in {blocks} blocks; with pads it would be {len(PROMPTS)} times {-(-longest // 8)}")
+with_pads = len(PROMPTS) * -(-longest // 8)
+print(f"{sum(LENGTHS)} tokens lie in {blocks} blocks; with their pads, it would be {with_pads} blocks")
 print(f"offsets: {slots.offsets}")
 
 small = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 8, block_size=16), 3)
 _, three = prefill([PROMPTS[3][:1] * length for length in (3, 9, 30)])
 small.admit([0, 1, 2], three, three.pad_lens)
-print(f"\n3, 9 and 30 tokens: {small.allocator.num_used - 1} blocks; you guessed {guessed_blocks or 'nothing'}")
-print(f"next position of the first: {small.positions(1)[0].item()}; you guessed {guessed_position or 'nothing'}")
+blocks, position = small.allocator.num_used - 1, small.positions(1)[0].item()  # one is scratch
+print("\n3, 9 and 30 tokens")
+for what, came, guess in (("blocks", blocks, guessed_blocks), ("position", position, guessed_position)):
+    print(f"  {what}: {came}; " + ("no guess" if guess is None else f"your guess: {guess}"))
 
 # %% [markdown]
 # The 3-token prompt stood in columns 27, 28 and 29, so its next token stands at 30. Not that RoPE would mind where a
@@ -283,7 +291,7 @@ forgetful.offsets = [0] * 8
 decode(forgetful, WHERE, wrong, num_steps=12)
 
 for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict=True):
-    print(f"{pads:2} pads  …{prompt[-24:]}")
+    print(f"pads: {pads:2}  …{prompt[-24:]}")
     print(f"  with offset     {tokenizer.decode(text)!r}")
     print(f"  without         {tokenizer.decode(other)!r}")
 
@@ -306,7 +314,7 @@ from nanoserve.course.oracle import transformers_tokens
 for text, prompt, tokens in zip(TEXTS, PROMPTS, texts, strict=True):
     assert tokens == nanoserve.generate(model, prompt, max_new_tokens=13)
     assert tokens == transformers_tokens(prompt, max_new_tokens=13)
-    print(f"{len(prompt):2} tokens, then {len(tokens)} as alone: {(text + tokenizer.decode(tokens))[-60:]!r}")
+    print(f"prompt of {len(prompt):2}, then {len(tokens)} as alone: {(text + tokenizer.decode(tokens))[-60:]!r}")
 
 # %% [markdown]
 # And who comes later? A text leaves, another takes its slot, in the middle of the others' texts.
@@ -327,46 +335,60 @@ assert crowd.allocator.num_used == 0
 # %% [markdown]
 # ## Measure
 #
-# What does company cost? A step with 1, 2, 4, 8 and 16 texts, all of the same length.
+# What does company cost? Steps with 1, 2, 4, 8 and 16 texts of one length, in turns: whatever else slows this machine
+# down meets them all. First a count: what does a step read for each of its tokens?
+
+# %%
+counts = [1, 2, 4, 8, 16]
+weights = sum(weight.nbytes for weight in model.parameters())
+history = 20 * nanoserve.kv_bytes_per_token(model.config, model.dtype)  # a text's keys and values, for 20 tokens
+read = {count: weights / count + history for count in counts}
+for count in counts:
+    print(f"texts: {count:2}   MB read for each token: {read[count] / 1e6:5.1f}, of them {history / 1e6:.1f} its own")
 
 # %% tags=["nbval-ignore-output"]
-from itertools import pairwise
 from statistics import median
+from time import perf_counter
 
-from nanoserve.course.timing import arrivals
-
-
-def step_seconds(num_texts, length=16, steps=5):
-    """The median time of a decode step of so many texts."""
-    slots = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 2 * num_texts + 1), num_texts)
-    where, prompts = list(range(num_texts)), [PROMPTS[3][:length]] * num_texts
-    texts = admit(slots, prompts, where)
-    times = arrivals(decode(slots, where, texts, 1) for _ in range(steps + 1))
-    return median(later - earlier for earlier, later in pairwise(times))
+crowds = {}
+for count in counts:
+    company, where = nanoserve.PagedSlotKVCache(KVPool.for_model(model, 2 * count + 1), count), list(range(count))
+    crowds[count] = company, where, admit(company, [PROMPTS[3][:16]] * count, where)
 
 
-counts = [1, 2, 4, 8, 16]
-seconds = [step_seconds(count) for count in counts]
-for count, each in zip(counts, seconds, strict=True):
-    print(f"{count:2} texts: {1000 * each:5.0f} ms a step, {count / each:5.0f} tokens per second")
+def step_seconds(count):
+    """The time of one decode step of so many texts."""
+    start = perf_counter()
+    decode(*crowds[count], num_steps=1)
+    return perf_counter() - start
+
+
+turns = []
+for turn in range(9):
+    order = counts if turn % 2 else counts[::-1]
+    seconds = {count: step_seconds(count) for count in order}
+    turns.append({count: seconds[count] / seconds[1] for count in counts})
+step = {count: median(turn[count] for turn in turns[1:]) for count in counts}  # the first one warms up
+for count in counts:
+    print(f"texts: {count:2}   a step's time: {step[count]:4.1f} times that of one text alone")
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-rate = [count / each for count, each in zip(counts, seconds, strict=True)]
-axes.plot(counts, rate, color="#0072b2", marker="o", label="measured")
-axes.plot(counts, [count * rate[0] for count in counts], color="#7f8895", linestyle=":", label="if company were free")
-axes.set(xlabel="texts in a step", ylabel="tokens per second", xticks=counts, ylim=(0, 1.6 * max(rate)))
+axes.plot(counts, [step[count] / count for count in counts], color="#0072b2", marker="o", label="time, measured")
+axes.plot(counts, [read[count] / read[1] for count in counts], color="#7f8895", linestyle=":", label="bytes, counted")
+axes.set(xlabel="texts in a step", ylabel="for each token,\none text alone = 1", xticks=counts, ylim=(0, None))
 axes.spines[["top", "right"]].set_visible(False)
-axes.legend(frameon=False, loc="upper left")
+axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# The dotted line is a machine that does nothing but read weights. The curve stays below it where the arithmetic begins
-# to count: soon on a CPU, much later on a GPU, which has arithmetic to spare. As long as another text is almost free,
-# what keeps the batch small is the memory for keys and values. Hence the paging.
+# The dotted line is a machine that does nothing but read: the weights are read once, whoever shares them. Where the
+# measured line runs higher, the arithmetic counts as well: soon on a CPU, much later on a GPU, which has arithmetic to
+# spare. As long as another text is almost free, what keeps the batch small is the memory for keys and values. Hence the
+# paging.
 #
-# (A dent at 2 is the matrix library's. On the machine that ran this page it multiplies two or three rows one by one,
-# and reads the weights as often; only from four rows on does it read them once for all.)
+# (A bend at few texts, even one below the dotted line, is the matrix library's: it multiplies one row in another way
+# than two or four.)
 
 # %% [markdown]
 # ## Break
@@ -440,7 +462,7 @@ print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, 
 #
 # A number that stands for "nowhere" should be no number of a place. But -1 is not safe either: as an index it is the
 # *last* place. In vLLM the padded rows of a CUDA graph carry -1, and its kernels skip them; a path that used plain
-# indexing instead wrote over the last slot of the last block
+# indexing instead wrote over the last place of the last block
 # ([#43810](https://github.com/vllm-project/vllm/issues/43810)).
 #
 # </details>
@@ -482,8 +504,8 @@ print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, 
 #
 # <details><summary><b>Why does an idle slot write at all?</b></summary>
 #
-# So that a step is the same for any set of busy slots: one shape, no `if`, no list made on the CPU. Somebody's place
-# must be meant for nonsense, and it must be nobody's.
+# So that a step is the same for any set of busy slots: one shape, no `if`, no list made on the CPU. Its nonsense
+# needs a place, and that must be nobody's.
 #
 # </details>
 #

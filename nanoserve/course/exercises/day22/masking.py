@@ -60,7 +60,7 @@ def a_pad_has_something_to_see(probe: Probe) -> None:
         for column in range(pads):
             if not mask[row, 0, column].any():
                 came = f"row {row}, column {column} sees no column: softmax gives NaN"
-                probe.fail(f"row {row}, column {column} sees itself", came, "pads-see-nothing")
+                probe.fail(f"row {row}, column {column} sees some column", came, "pads-see-nothing")
 
 
 def the_mask_lies_on_the_device(probe: Probe) -> None:
