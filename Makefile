@@ -14,7 +14,7 @@ PIP := PYTHONUNBUFFERED=1 $(RUN) -m pip --disable-pip-version-check install -c c
 # What takes long, out of all that pip says; its warnings and errors go past this to the terminal.
 LONG_STEPS := grep --line-buffered -oE 'Downloading [^ ]+ \([0-9]{2,}\.[0-9] MB\)|Installing collected packages'
 
-.PHONY: help lab test notebooks figures setup install clean
+.PHONY: help lab test notebooks figures bench setup install clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,10 @@ notebooks: setup ## build the notebooks from notebooks/src
 figures: setup ## draw the course's pictures
 	@echo "Drawing the figures"
 	@$(RUN) figures/draw.py
+
+bench: setup ## measure continuous batching on this machine, against transformers
+	@echo "Measuring (a quarter of an hour; leave the machine alone meanwhile)"
+	@$(RUN) benchmarks/continuous.py
 
 clean: ## remove .venv and caches; your own work stays
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis

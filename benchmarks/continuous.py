@@ -1,7 +1,7 @@
 """Measures continuous batching on SmolLM2 against transformers, and pages against contiguous rows.
 
     python benchmarks/continuous.py             a quarter of an hour on a 2-core CPU
-    python benchmarks/continuous.py --rehearse  the same with a few short requests, in a minute
+    python benchmarks/continuous.py --rehearse  the same with a small random model and short requests, in seconds
 
 Everything that is compared is timed in turns in one run, with medians, and must give the same tokens. It writes
 `benchmarks/results/continuous.json`.
@@ -14,6 +14,7 @@ import platform
 import random
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import date
 from pathlib import Path
 
@@ -21,11 +22,15 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import torch
+import torch.nn.functional as F
 import transformers
+from transformers import LlamaForCausalLM
 
 from benchmarks.clock import side_by_side
 from benchmarks.serving import AT_ONCE, BLOCK_SIZE, Workload
 from nanoserve import KVPool, Llama, PagedSlotKVCache, PrefillCache, SlotKVCache, load_model
+from nanoserve.course.small_llama import small_llamas
+from nanoserve.model import project
 from nanoserve.slots import Slots
 from nanoserve.weights import find_checkpoint
 
@@ -46,19 +51,15 @@ def machine() -> dict[str, object]:
     }
 
 
-def serving(model: Llama, workload: Workload, rounds: int) -> dict[str, object]:
+def serving(model: Llama, theirs: LlamaForCausalLM, workload: Workload, rounds: int) -> dict[str, object]:
     """New tokens a second of each way to serve the workload, and whether all of them gave the same."""
-    theirs = []
-    for _ in range(2):  # continuous batching changes the model that it runs
-        loaded = transformers.LlamaForCausalLM.from_pretrained(find_checkpoint()).eval()
-        loaded.generation_config.eos_token_id = None
-        theirs.append(loaded)
+    changed = deepcopy(theirs)  # by continuous batching
     ways: dict[str, Callable[[], list[list[int]]]] = {
         "run_continuous, paged": lambda: workload.ours(model, workload.blocks(model)),
         "run_continuous, contiguous": lambda: workload.ours(model, workload.rows(model)),
-        "generate, one by one": lambda: workload.one_by_one(theirs[0]),
-        "generate, padded batches": lambda: workload.padded(theirs[0]),
-        "transformers' continuous batching": lambda: workload.their_continuous(theirs[1]),
+        "generate, one by one": lambda: workload.one_by_one(theirs),
+        "generate, padded batches": lambda: workload.padded(theirs),
+        "transformers' continuous batching": lambda: workload.their_continuous(changed),
     }
     texts: dict[str, list[list[int]]] = {}
 
@@ -70,7 +71,7 @@ def serving(model: Llama, workload: Workload, rounds: int) -> dict[str, object]:
     expected = texts["generate, one by one"]
     rows = {}
     for name in ways:
-        same = sum(ours == theirs for ours, theirs in zip(texts[name], expected, strict=True))
+        same = sum(text == other for text, other in zip(texts[name], expected, strict=True))
         speedup = seconds[name] / seconds["run_continuous, paged"]
         rows[name] = {"tokens_per_second": tokens / seconds[name], "ours_is_faster": speedup, "same_texts": same}
         print(
@@ -108,6 +109,23 @@ def decode_step(model: Llama, history: int, rounds: int) -> dict[str, float]:
     return row
 
 
+def projections(model: Llama, rounds: int) -> list[dict[str, float]]:
+    """Milliseconds of all the model's products with its weights, as `project` and as `F.linear`, by number of rows."""
+    weights = [weight for weight in model.parameters() if weight.ndim == 2]
+    table = []
+    print("\nall products with the weights, ms:")
+    for rows in (1, 2, 4, 8, 16, 32):
+        inputs = {weight.shape[1]: torch.randn(rows, weight.shape[1]) for weight in weights}
+        runs = {
+            name: lambda multiply=multiply, inputs=inputs: [multiply(inputs[w.shape[1]], w) for w in weights]
+            for name, multiply in (("project", project), ("F.linear", F.linear))
+        }
+        row = {name: 1e3 * seconds for name, seconds in side_by_side(runs, CPU, rounds).items()}
+        print(f"{rows:3} rows", {name: round(ms, 1) for name, ms in row.items()})
+        table.append({"rows": rows} | row)
+    return table
+
+
 def memory(model: Llama, workload: Workload, max_len: int, rounds: int) -> dict[str, object]:
     """How full the memory is, and what the same bytes serve as eight rows of `max_len`, and as pages for as many slots
     as there are requests."""
@@ -131,20 +149,25 @@ def memory(model: Llama, workload: Workload, max_len: int, rounds: int) -> dict[
 def main(arguments: list[str]) -> None:
     """Run all parts, print them, and write the file."""
     parser = argparse.ArgumentParser(description="Measure continuous batching on this machine's CPU.")
-    parser.add_argument("--rehearse", action="store_true", help="with a few short requests, only to see it run")
+    parser.add_argument("--rehearse", action="store_true", help="with a small model, only to see it run")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the JSON file")
     chosen = parser.parse_args(arguments)
-    workload, rounds, history, max_len = Workload.drawn(32, 96, 64), 3, 512, 512
-    if chosen.rehearse:
-        workload, rounds, history, max_len = Workload.drawn(10, 20, 12), 1, 32, 64
     torch.manual_seed(0)
-    model = load_model()
+    if chosen.rehearse:
+        model, theirs = small_llamas("cpu")
+        sizes, rounds, history, max_len = (10, 20, 12), 1, 32, 64
+    else:
+        model, theirs = load_model(), LlamaForCausalLM.from_pretrained(find_checkpoint()).eval()
+        theirs.generation_config.eos_token_id = None  # each text has the length that was asked for
+        sizes, rounds, history, max_len = (32, 96, 64), 3, 512, 512
+    workload = Workload.drawn(*sizes, vocab_size=model.config.vocab_size)
     results: dict[str, object] = {"machine": machine()}
     print(results["machine"], "\n")
     asked = {"prompt_tokens": sum(map(len, workload.prompts)), "new_tokens": sum(workload.counts)}
     results["workload"] = {"requests": len(workload.prompts), "at_once": AT_ONCE, "block_size": BLOCK_SIZE} | asked
-    results["serving"] = serving(model, workload, rounds)
+    results["serving"] = serving(model, theirs, workload, rounds)
     results["decode_step"] = decode_step(model, history, 10 * rounds + 1)
+    results["projections"] = projections(model, 5 * rounds)
     results["memory"] = memory(model, workload, max_len, rounds)
     chosen.out.mkdir(parents=True, exist_ok=True)
     target = chosen.out / ("rehearsal.json" if chosen.rehearse else "continuous.json")

@@ -21,10 +21,10 @@ class Workload:
     counts: list[int]
 
     @classmethod
-    def drawn(cls, number: int, longest_prompt: int, most_new: int, seed: int = 0) -> "Workload":
+    def drawn(cls, number: int, longest_prompt: int, most_new: int, vocab_size: int, seed: int = 0) -> "Workload":
         """So many requests, their lengths even between 8 and the two given."""
         draw = random.Random(seed)
-        prompts = [[draw.randrange(100, 40000) for _ in range(draw.randint(8, longest_prompt))] for _ in range(number)]
+        prompts = [[draw.randrange(vocab_size) for _ in range(draw.randint(8, longest_prompt))] for _ in range(number)]
         return cls(prompts, [draw.randint(8, most_new) for _ in range(number)])
 
     @property

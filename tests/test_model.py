@@ -2,13 +2,14 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from nanoserve import KVPool, Llama, NaiveKVCache, PagedKVCache
-from nanoserve.model import rope_frequencies
+from nanoserve.model import project, rope_frequencies
 from tests.conftest import LLAMA3_ROPE
 
 MODELS = {
@@ -173,3 +174,14 @@ def test_ids_of_another_shape_are_refused(tiny, ids):
 def test_two_sequences_do_not_fit_a_cache_of_one(tiny):
     with pytest.raises(ValueError, match="one sequence"):
         tiny(torch.zeros(2, 3, dtype=torch.long), NaiveKVCache())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (8, 1), (1, 16), (4, 4), (17, 1), (1, 40)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_a_projection_is_the_linear_map_for_few_rows_and_for_many(shape, with_bias):
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(*shape, 24), torch.randn(40, 24), torch.randn(40) if with_bias else None
+    exact = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
+    ours = project(x, weight, bias)
+    torch.testing.assert_close(ours.double(), exact, rtol=1e-5, atol=1e-5)
+    assert ours.is_contiguous()
