@@ -7,7 +7,7 @@ from typing import Any
 from nanoserve.course.view.free_order import free_order
 from nanoserve.course.view.hooks import hook
 from nanoserve.course.view.ledger import letters
-from nanoserve.course.view.state import SCRATCH, HeldBlock, PoolEvent, PoolSequence, PoolState
+from nanoserve.course.view.state import SCRATCH, HeldBlock, PoolEvent, PoolSequence, PoolState, plural
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Timeline:
         for step in self.steps:
             now = set(step.running.values())
             new, gone = sorted(now - before), sorted(before - now)
-            words = f"{len(now)} of {self.num_slots} slots decode"
+            words = f"{len(now)} of {plural(self.num_slots, 'slot')} {'decodes' if len(now) == 1 else 'decode'}"
             words += f"; {' '.join(gone)} left" if gone else ""
             words += f"; {' '.join(new)} came in" if new else ""
             events.append(PoolEvent("take" if new else "append", new[0] if new else "", words))

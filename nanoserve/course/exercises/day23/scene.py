@@ -54,7 +54,8 @@ class Scene:
         """Let a request wait."""
         request = self._add(name, num_prompt, num_new, tokens)
         so_far = f", {len(tokens)} of them there before it was preempted" if tokens else ""
-        self.probe.calls.append(f"{name} waits: {num_prompt} prompt tokens, at most {num_new} new ones{so_far}")
+        told = f"{plural(num_prompt, 'prompt token')}, at most {plural(num_new, 'new one')}"
+        self.probe.calls.append(f"{name} waits: {told}{so_far}")
         return request
 
     def runs(self, name: str, slot: int, num_prompt: int, num_new: int) -> Named:
