@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from math import ceil
 
 import pytest
 import torch
@@ -267,6 +268,16 @@ def calls_a_plain_function(y_ptr):
 def test_a_plain_function_that_a_kernel_calls_is_named():
     with pytest.raises(TypeError, match="`calls_a_plain_function` calls `plain`"):
         run(calls_a_plain_function, torch.zeros(1))
+
+
+@triton.jit
+def calls_pythons_ceil(y_ptr):
+    tl.store(y_ptr, ceil(2.5))
+
+
+def test_a_function_of_pythons_that_a_kernel_calls_is_named():
+    with pytest.raises(TypeError, match=r"`calls_pythons_ceil` calls `ceil` of math; a kernel calls Triton's own"):
+        try_launch(calls_pythons_ceil, (1,), (torch.zeros(1),), {})
 
 
 def test_the_compiler_says_what_only_the_interpreter_takes_with_the_line():

@@ -1,5 +1,6 @@
 """Day 21: shares, reduces and `attend`s that people write."""
 
+import math
 from typing import ClassVar
 
 import torch
@@ -176,6 +177,34 @@ def gives_everybody_a_token(seq_len, TILE: tl.constexpr):
 @triton.jit
 def knows_the_tile(seq_len, TILE: tl.constexpr):
     share = tl.cdiv(tl.cdiv(seq_len, 4), tl.num_programs(2)) * 4
+    first = tl.program_id(2) * share
+    return first, tl.minimum(first + share, seq_len)
+
+
+@triton.jit
+def divides_a_float_again(seq_len, TILE: tl.constexpr):
+    share = tl.cdiv(seq_len / TILE, tl.num_programs(2)) * TILE
+    first = tl.program_id(2) * share
+    return first, tl.minimum(first + share, seq_len)
+
+
+@triton.jit
+def rounds_with_math(seq_len, TILE: tl.constexpr):
+    share = math.ceil(math.ceil(seq_len / TILE) / tl.num_programs(2)) * TILE
+    first = tl.program_id(2) * share
+    return first, tl.minimum(first + share, seq_len)
+
+
+@triton.jit
+def ends_with_the_last_token(seq_len, TILE: tl.constexpr):
+    share = tl.cdiv(tl.cdiv(seq_len, TILE), tl.num_programs(2)) * TILE
+    first = tl.program_id(2) * share
+    return first, tl.minimum(first + share, seq_len - 1)
+
+
+@triton.jit
+def counts_the_heads(seq_len, TILE: tl.constexpr):
+    share = tl.cdiv(tl.cdiv(seq_len, TILE), tl.num_programs(1)) * TILE
     first = tl.program_id(2) * share
     return first, tl.minimum(first + share, seq_len)
 
@@ -767,6 +796,152 @@ def is_64_wide_at_most(
 
 
 @triton.jit
+def sums_the_numbers(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, 1) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def halves_the_result(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = (tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)).to(tl.float16)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def dots_the_shares(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(tl.dot(weights[None, :], parts), axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def lays_the_weights_across(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[None, :] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def swaps_the_outputs_strides(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_h + head * out_b + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def weighs_by_the_first_sequence(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + head * n + share, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def takes_the_smallest_off(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    largest = tl.maximum(tl.min(lse, axis=0), -1e30)
+    weights = tl.exp(lse - largest)
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def counts_rows_by_the_pad(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * SPLITS_PAD + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    weights = tl.exp(lse - tl.maximum(tl.max(lse, axis=0), -1e30))
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
+def takes_zero_off_at_least(
+    parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
+):
+    batch, head = tl.program_id(0), tl.program_id(1)
+    share, dims = tl.arange(0, SPLITS_PAD), tl.arange(0, DIM_PAD)
+    row = (batch * tl.num_programs(1) + head) * n + share
+    lse = tl.load(lse_ptr + row, mask=share < n, other=float("-inf"))
+    largest = tl.maximum(tl.max(lse, axis=0), 0.0)
+    weights = tl.exp(lse - largest)
+    wanted = (share < n)[:, None] & (dims < DIM)[None, :]
+    parts = tl.load(parts_ptr + row[:, None] * DIM + dims[None, :], mask=wanted, other=0.0)
+    total = tl.sum(weights, axis=0)
+    mixed = tl.sum(weights[:, None] * parts, axis=0) / tl.where(total == 0, 1.0, total)
+    tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+@triton.jit
 def shares_first(
     parts_ptr, lse_ptr, out_ptr, n, out_b, out_h, SPLITS_PAD: tl.constexpr, DIM: tl.constexpr, DIM_PAD: tl.constexpr
 ):
@@ -959,6 +1134,23 @@ class TheLengthInBlocks(Parts):
         return self._len * 0 + len(self.table.block_ids)
 
 
+@wrong("21.3", "stored-twice")
+class StoresWhicheverWay(Parts):
+    def attend(self, layer, q, k, v):
+        self.store(layer, k, v)
+        return self.read(layer, q) if self.asked(q) and q.shape[2] == 1 else self.without(layer, q, k, v)
+
+
+@wrong("21.3", "not-the-pool")
+class TheStepsOwnKeys(Parts):
+    def attend(self, layer, q, k, v):
+        if not self.asked(q) or q.shape[2] > 1:
+            return self.without(layer, q, k, v)
+        self.store(layer, k, v)
+        own = k.transpose(1, 2), v.transpose(1, 2)
+        return self.shaped(paged_attention(q[:, :, 0], *own, self.tables(), self.lengths()))
+
+
 @wrong("21.3", "another-layer")
 class ReadsLayerZero(Parts):
     def memory(self, layer):
@@ -976,6 +1168,25 @@ class TheTableOfTheFirstToken(Parts):
     def tables(self):
         self.first = getattr(self, "first", self._blocks)
         return self.first[None]
+
+
+@wrong("21.3", "wrong-table")
+class SlotsForBlocks(Parts):
+    def tables(self):
+        return self._slots[None]
+
+
+@wrong("21.3", "another-scale")
+class AScaleOfOne(Parts):
+    def read(self, layer, q):
+        tables, lengths = self.tables(), self.lengths()
+        return self.shaped(paged_attention(q[:, :, 0], *self.memory(layer), tables, lengths, scale=1.0))
+
+
+@wrong("21.3", "another-dtype")
+class HalvesTheResult(Parts):
+    def shaped(self, out):
+        return out[:, :, None].half()
 
 
 @wrong("21.3", "scaled-twice")
@@ -1080,6 +1291,12 @@ class IndexOfItsOwn(PagedKVCache):
         return out
 
 
+class TheScaleItselfGiven(Parts):
+    def read(self, layer, q):
+        tables, lengths = self.tables(), self.lengths()
+        return self.shaped(paged_attention(q[:, :, 0], *self.memory(layer), tables, lengths, scale=q.shape[-1] ** -0.5))
+
+
 _KERNELS = {
     "21.1": {
         "not-a-pair": returns_one_number,
@@ -1104,6 +1321,10 @@ _KERNELS = {
         "past-the-end": stops_whom_it_reaches,
         "nothing-to-share": gives_everybody_a_token,
         "size-written-in": knows_the_tile,
+        "division-of-a-float": divides_a_float_again,
+        "rounded-by-python": rounds_with_math,
+        "last-token-left-out": ends_with_the_last_token,
+        "counts-another-axis": counts_the_heads,
     },
     "21.2": {
         "nothing-stored": stores_nothing,
@@ -1141,6 +1362,15 @@ _KERNELS = {
         "all-empty-is-nan": takes_an_infinite_largest_off,
         "strides-not-used": works_the_strides_out,
         "other-sizes": is_64_wide_at_most,
+        "numbers-added-up": sums_the_numbers,
+        "nearly-right": halves_the_result,
+        "dot-over-shares": dots_the_shares,
+        "shapes-do-not-meet": lays_the_weights_across,
+        "stores-too-far": swaps_the_outputs_strides,
+        "weights-of-another-head": weighs_by_the_first_sequence,
+        "nan-beside-an-empty-share": takes_the_smallest_off,
+        "heads-by-the-pad": counts_rows_by_the_pad,
+        "floor-too-high": takes_zero_off_at_least,
     },
 }
 WRONG += [Wrong(task, slip, kernel) for task, kernels in _KERNELS.items() for slip, kernel in kernels.items()]
@@ -1154,4 +1384,5 @@ RIGHT = [
     Right("21.3", Parts),
     Right("21.3", OneLine),
     Right("21.3", IndexOfItsOwn),
+    Right("21.3", TheScaleItselfGiven),
 ]

@@ -118,3 +118,5 @@ def _add(package: Package, called: str, kernel: Any, others: Mapping[str, Any]) 
             package.values[name] = value
         elif inspect.isfunction(value):
             raise TypeError(f"`{called}` calls `{name}`, which has no `@triton.jit` above its `def`")
+        elif inspect.isbuiltin(value):
+            raise TypeError(f"`{called}` calls `{name}` of {value.__module__}; a kernel calls Triton's own, from `tl.`")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isclose
 from random import Random
 
 import torch
@@ -76,6 +77,7 @@ class Beside:
                 done = self.attend(layer, num_tokens)
             if done.seen.launches:
                 self.probe.fail("no launch of the kernel for a prompt", "a launch", told["slip"])
+            self._stored_once()
             same_output(self.probe, done.came, done.right, slip, {})
 
     def decode(self, slip: str = "") -> Seen:
@@ -89,6 +91,7 @@ class Beside:
             if seen.copies:
                 came = f"a copy, by {', '.join(dict.fromkeys(seen.copies))}"
                 self.probe.fail("no copy of the pool's keys and values", came, "gather-still-called")
+            self._stored_once()
             batch, heads, _, width = done.right.shape
             slips = {
                 "token-axis-missing": (batch, heads, width),
@@ -99,11 +102,20 @@ class Beside:
             same_output(self.probe, done.came, done.right, reason, {} if slip else slips)
         return seen
 
+    def _stored_once(self) -> None:
+        if self.cache.table.num_tokens > self.witness.seq_len:
+            told = (
+                f"{tokens} tokens in the block table" for tokens in (self.witness.seq_len, self.cache.table.num_tokens)
+            )
+            self.probe.fail(*told, "stored-twice")
+
     def _reason(self, layer: int, launch: Launch, k: torch.Tensor) -> str:
         """Why a result may be wrong, from what the kernel was given."""
         held, table = self.witness.seq_len, self.cache.table
         if launch.memories == (("v", layer), ("k", layer)):
             return "keys-and-values-swapped"
+        if None in launch.memories:
+            return "not-the-pool"
         if launch.memories != (("k", layer), ("v", layer)):
             return "another-layer"
         if table.num_tokens < held:
@@ -114,7 +126,10 @@ class Beside:
             return "stored-after" if stored else "not-stored"
         if launch.lengths[0] != held:
             return "length-short" if launch.lengths[0] == held - 1 else "wrong-length"
-        return "wrong-attention" if launch.tables[0][: len(table.block_ids)] == table.block_ids else "an-old-table"
+        given = launch.tables[0][: len(table.block_ids)]
+        if given != table.block_ids:
+            return "an-old-table" if given == table.block_ids[: len(given)] else "wrong-table"
+        return "wrong-attention" if isclose(launch.scale, k.shape[3] ** -0.5) else "another-scale"
 
 
 def new_pool(layers: int = LAYERS, block_size: int = BLOCK_SIZE, heads: int = KV_HEADS, width: int = WIDTH) -> KVPool:
@@ -145,6 +160,8 @@ def same_output(
     if not isinstance(came, torch.Tensor):
         kind = "None" if came is None else f"a {type(came).__name__}"
         probe.fail(f"a tensor of shape {tuple(right.shape)}", kind, "no-return")
+    if came.dtype != right.dtype:
+        probe.fail(f"a tensor of {right.dtype}, as the query", f"one of {came.dtype}", "another-dtype")
 
     def told(out: torch.Tensor) -> str:
         if came.shape != right.shape:

@@ -23,12 +23,14 @@ class Launch:
     Attributes:
         memories: where its keys and its values lie, as ("k", 0) for layer 0 of the pool's k; None for other memory.
         tables, lengths: as it was given them.
+        scale: of the scores.
         k: a copy of the keys that it was given.
     """
 
     memories: tuple[tuple[str, int] | None, tuple[str, int] | None]
     tables: list[list[int]]
     lengths: list[int]
+    scale: float
     k: torch.Tensor
 
 
@@ -87,7 +89,7 @@ class Seen(TorchFunctionMode):
         """
         self.listens = False
         memories = self._memory(k), self._memory(v)
-        self.launches.append(Launch(memories, tables.tolist(), lengths.tolist(), k.clone()))
+        self.launches.append(Launch(memories, tables.tolist(), lengths.tolist(), scale, k.clone()))
         fits = [
             0 <= length <= len(table) * k.shape[1] and all(0 <= block_id < len(k) for block_id in table)
             for table, length in zip(self.launches[-1].tables, self.launches[-1].lengths, strict=True)
