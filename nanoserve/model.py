@@ -54,8 +54,9 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 def project(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`F.linear`: (..., in_features) by a weight of (out_features, in_features) gives (..., out_features).
 
-    For the few rows of a batch's decode step on a CPU, the weight stands on the left. For 8 rows MKL takes 2/3 of the
-    time so (`benchmarks/continuous.py` measures it); for 1 or 32 it gains nothing, and for 500 it loses.
+    For the few rows of a batch's decode step on a CPU, the weight stands on the left: MKL then shares its rows among
+    the cores. Two of them need 2/3 of the time so for 8 rows (`benchmarks/continuous.py` measures it); for 1 or 32 it
+    makes no difference, and for 500 it takes longer.
     """
     if x.device.type != "cpu" or not 1 < x.shape[:-1].numel() <= 16:
         return F.linear(x, weight, bias)
