@@ -38,7 +38,7 @@ class BlockTable:
             IndexError: `p` is outside the sequence.
         """
         if not 0 <= p < self.num_tokens:
-            raise IndexError(f"position {p} is outside a sequence of {self.num_tokens} tokens")
+            raise IndexError(f"position {p} is outside a sequence of length {self.num_tokens}")
         entry, offset = divmod(p, self.allocator.block_size)
         return self.block_ids[entry], offset
 

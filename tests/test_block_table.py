@@ -75,7 +75,7 @@ def test_a_position_outside_the_sequence_is_an_index_error(p):
     table = BlockTable(BlockAllocator(4, 4))
     table.append(5)
     for read in (table.position, table.slot):
-        with pytest.raises(IndexError, match=f"position {p} is outside a sequence of 5 tokens"):
+        with pytest.raises(IndexError, match=f"position {p} is outside a sequence of length 5"):
             read(p)
 
 

@@ -156,7 +156,7 @@ def test_the_route_stays_as_it_was_when_the_sequence_goes():
 
 
 def test_a_position_outside_the_sequence_is_the_tables_own_error():
-    with pytest.raises(IndexError, match="position 20 is outside a sequence of 20 tokens"):
+    with pytest.raises(IndexError, match="position 20 is outside a sequence of length 20"):
         follow_position(scene(), "A", 20)
 
 
