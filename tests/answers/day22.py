@@ -73,6 +73,11 @@ def returns_lists(prompts):
     return ids.tolist(), pad_lens
 
 
+@wrong("22.1", "counts-come-first")
+def counts_first(prompts):
+    return left_pad(prompts)[::-1]
+
+
 @wrong("22.1", "ids-are-floats")
 def fills_zeros(prompts):
     ids = torch.zeros(len(prompts), max(map(len, prompts)))
@@ -467,6 +472,35 @@ class GrowsTheTableAlone(Admission):
         self.keep(slot, row, prefill, pads)
 
 
+@wrong("22.3", "stored-as-a-step")
+class StoresAsAStep(Admission):
+    def keep(self, slot, row, prefill, pads):
+        for layer, (k, v) in enumerate(layers_of(prefill, row, pads)):
+            self.store(layer, k, v)
+
+
+@wrong("22.3", "other-heads-or-width")
+class CutsTheHeads(Admission):
+    def keep(self, slot, row, prefill, pads):
+        self._store_prompt(slot, [(k[row : row + 1, pads:], v[row : row + 1, pads:]) for k, v in prefill.layers])
+
+
+@wrong("22.3", "nobody-is-in")
+class CleansUpInAnyCase(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        try:
+            super().admit(slots, prefill, pad_lens)
+        finally:
+            self.undo(slots)
+
+
+@wrong("22.3", "layers-over-one-another")
+class ACallForEachLayer(Admission):
+    def keep(self, slot, row, prefill, pads):
+        for layer in layers_of(prefill, row, pads):
+            self._store_prompt(slot, [layer])
+
+
 @wrong("22.3", "length-not-kept")
 class ForgetsTheLength(Admission):
     def take(self, slot, row, prefill, pads):
@@ -571,6 +605,12 @@ class RowForSlot(Admission):
 class SortsTheSlots(Admission):
     def admit(self, slots, prefill, pad_lens):
         super().admit(sorted(slots), prefill, pad_lens)
+
+
+@wrong("22.3", "first-length-for-all")
+class TheFirstRowsPads(Admission):
+    def take(self, slot, row, prefill, pads):
+        super().take(slot, row, prefill, prefill.pad_lens[0])
 
 
 @wrong("22.3", "first-row-for-all")
@@ -972,6 +1012,11 @@ def tables_in_order_of_admission(self, lengths):
     return self.block_tables[rows].gather(1, (lengths // 4)[:, None])[:, 0] * 4 + lengths % 4
 
 
+@places_that("idle-has-no-table")
+def from_the_tables(self, lengths):
+    return torch.tensor([self.tables[slot].slot(length) for slot, length in enumerate(lengths.tolist())])
+
+
 @places_that("idle-at-minus-1")
 def minus_1(self, lengths):
     return torch.where(lengths == 0, -1, Placing.places(self, lengths))
@@ -1032,7 +1077,7 @@ def among_the_new_ones(self, num_tokens):
 
 
 @positions_that("another-position")
-def the_longest_for_all(self, num_tokens):
+def twice_as_far(self, num_tokens):
     return Placing.positions(self, num_tokens) * 2
 
 
@@ -1055,6 +1100,17 @@ def where_there_is_one(self, num_tokens):
 @positions_that("another-offset")
 def the_offset_twice(self, num_tokens):
     return Placing.positions(self, num_tokens) + torch.tensor(self.offsets)[:, None]
+
+
+@positions_that("longest-for-all")
+def where_the_longest_goes_on(self, num_tokens):
+    return torch.full_like(Placing.positions(self, num_tokens), self.seq_len)
+
+
+@positions_that("position-of-others")
+def in_the_order_of_admission(self, num_tokens):
+    positions = Placing.positions(self, num_tokens)
+    return positions if self.free_slots() else positions[list(self.tables)]
 
 
 @positions_that("step-not-begun")

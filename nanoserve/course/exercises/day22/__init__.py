@@ -81,6 +81,7 @@ TASKS = (
             placing.an_idle_slot_writes_to_scratch,
             placing.a_token_stands_where_it_is_counted,
             placing.pads_are_counted_too,
+            placing.each_slot_counts_for_itself,
             placing.a_step_of_a_model_goes_right,
         ),
         slips=SLIPS,

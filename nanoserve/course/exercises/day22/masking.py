@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 _CPU = torch.device("cpu")
 
@@ -130,8 +130,8 @@ def _mask(
     mask = probe.record(line, probe.subject, list(pad_lens), columns, device, shows_result=False)
     shape = (len(pad_lens), 1, columns, columns)
     if not isinstance(mask, torch.Tensor):
-        kind = "None" if mask is None else f"a {type(mask).__name__}"
-        probe.fail(f"a tensor of shape {shape}", kind, "nothing-returned" if mask is None else "no-tensor")
+        told, slip = ("None", "nothing-returned") if mask is None else (kind(mask), "no-tensor")
+        probe.fail(f"a tensor of shape {shape}", told, slip)
     if tuple(mask.shape) != shape:
         slip = "head-dimension-missing" if tuple(mask.shape) == shape[:1] + shape[2:] else shape_slip
         probe.fail(f"a mask of shape {shape}", f"one of {tuple(mask.shape)}", slip)

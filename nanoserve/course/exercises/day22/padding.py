@@ -6,7 +6,8 @@ from random import Random
 
 import torch
 
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
+from nanoserve.course.view.state import plural
 
 _RAGGED = [[5, 6, 7], [8], [9, 4]]
 
@@ -82,7 +83,7 @@ def any_lengths(probe: Probe) -> None:
 def _ends_with(probe: Probe, ids: torch.Tensor, prompts: Sequence[Sequence[int]], slip: str = "other-ids") -> None:
     """One case: each row ends with its prompt, and is as long as the longest."""
     longest = max(map(len, prompts))
-    probe.equal(ids.shape[1], longest, slip, told=lambda width: f"rows of {width} tokens")
+    probe.equal(ids.shape[1], longest, slip, told=lambda width: f"rows of {plural(width, 'token')}")
     last, right = ids[:, -1].tolist(), [prompt[-1] for prompt in prompts]
     if last != right and sorted(last) == sorted(right):
         probe.fail(f"rows that end with {right}", f"rows that end with {last}", "rows-in-another-order")
@@ -97,10 +98,12 @@ def _pad(probe: Probe, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, 
     if came is None:
         probe.fail("(input_ids, pad_lens)", "None", "no-return")
     if not isinstance(came, tuple | list) or len(came) != 2:
-        probe.fail("(input_ids, pad_lens)", f"a {type(came).__name__}", "not-a-pair")
+        probe.fail("(input_ids, pad_lens)", kind(came), "not-a-pair")
     ids, pad_lens = came
     if not isinstance(ids, torch.Tensor):
-        probe.fail("input_ids, a tensor", f"a {type(ids).__name__}", "ids-are-no-tensor")
+        swapped = isinstance(pad_lens, torch.Tensor) and pad_lens.ndim == 2
+        slip = "counts-come-first" if swapped else "ids-are-no-tensor"
+        probe.fail("input_ids, a tensor, and pad_lens, a list", f"{kind(ids)} and {kind(pad_lens)}", slip)
     if ids.dtype.is_floating_point:
         probe.fail("input_ids of torch.int64", f"of {ids.dtype}", "ids-are-floats")
     if ids.ndim != 2 or len(ids) != len(prompts):
@@ -108,5 +111,5 @@ def _pad(probe: Probe, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, 
             f"input_ids of shape ({len(prompts)}, longest)", f"of shape {tuple(ids.shape)}", "not-a-row-a-prompt"
         )
     if not isinstance(pad_lens, tuple | list):
-        probe.fail("pad_lens, a list", f"a {type(pad_lens).__name__}", "counts-are-no-list")
+        probe.fail("pad_lens, a list", kind(pad_lens), "counts-are-no-list")
     return ids, list(pad_lens)

@@ -4,7 +4,7 @@ import torch
 
 from nanoserve.cache import NaiveKVCache
 from nanoserve.course.exercises.day22.numbered import BLOCK, new_pool, prefilled
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 from nanoserve.course.small_llama import small_llamas
 from nanoserve.pool import KVPool
 from nanoserve.prefill import PrefillCache, left_pad
@@ -52,7 +52,8 @@ def an_idle_slot_writes_to_scratch(probe: Probe) -> None:
     slots = _new(probe, 4, [1, 3], [0, 3], 9)
     slots.release(3)
     probe.calls.append(f"slots.release(3)  # idle now: 0, 2, 3; the scratch block is {slots.scratch}")
-    came = _ask(probe, slots).tolist()
+    with probe.on_error(KeyError, slip="idle-has-no-table"):
+        came = _ask(probe, slots).tolist()
     probe.cases += 1
     for slot in (0, 2, 3):
         if came[slot] // BLOCK != slots.scratch:
@@ -76,6 +77,15 @@ def pads_are_counted_too(probe: Probe) -> None:
     slots = _new(probe, 3, [2, 0], [0, 3], 9)
     slips = {"offset-left-out": [6, None, 9], "offset-taken-off": [3, None, 9], "offset-only": [3, None, 0]}
     _positions(probe, slots, [9, None, 9], "another-offset", slips)
+
+
+def each_slot_counts_for_itself(probe: Probe) -> None:
+    """who came in later is counted for itself"""
+    slots = _new(probe, 3, [2, 0], [0, 3], 9)  # as they came in together, both go on at 9
+    slots.admit([1], prefilled([2], 5), [2])
+    slots.reserve_step()
+    probe.calls.append("slots.admit([1], prefill, [2]); slots.reserve_step()  # 2 pads, 3 tokens")
+    _positions(probe, slots, [9, 5, 9], "position-of-others", {"longest-for-all": [9, 9, 9]})
 
 
 def a_step_of_a_model_goes_right(probe: Probe) -> None:
@@ -127,7 +137,7 @@ def _new(probe: Probe, num_slots: int, where: list[int], pad_lens: list[int], co
 def _ask(probe: Probe, slots: object) -> torch.Tensor:
     lengths = torch.tensor(slots.lengths)
     with (
-        probe.on_error(IndexError, RuntimeError, KeyError, slip="index-does-not-fit"),
+        probe.on_error(IndexError, RuntimeError, slip="index-does-not-fit"),
         probe.on_error(IndexError, RuntimeError, slip="index-of-floats", match="int32|int64|long|integer|dtype"),
     ):
         came = probe.record(f"slots.places(torch.tensor({slots.lengths}))", slots.places, lengths)
@@ -156,9 +166,7 @@ def _positions(
 
 def _require(probe: Probe, what: str, came: object, shape: tuple[int, ...], slip: str) -> None:
     if not isinstance(came, torch.Tensor):
-        probe.fail(
-            f"a tensor of shape {shape}", "None" if came is None else f"a {type(came).__name__}", f"{what}-no-tensor"
-        )
+        probe.fail(f"a tensor of shape {shape}", "None" if came is None else kind(came), f"{what}-no-tensor")
     if came.dtype.is_floating_point:
         probe.fail("whole numbers", f"a tensor of {came.dtype}", f"{what}-are-floats")
     if tuple(came.shape) != shape:
