@@ -13,7 +13,7 @@ _COLOUR = {
     "raised": "#d98200",
     "out of time": "#d98200",
 }
-_SIGN = {"passed": "✓", "not started": "○", "not yet": "→", "raised": "→", "out of time": "→"}
+SIGN = {"passed": "✓", "not started": "○", "not yet": "→", "raised": "→", "out of time": "→"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Verdict:
 
     def text(self) -> str:
         """The verdict for a terminal, and for whatever cannot show HTML."""
-        lines = [f"{_SIGN[self.status]} {self.task}", f"  {self.headline}"]
+        lines = [f"{SIGN[self.status]} {self.task}", f"  {self.headline}"]
         if self.stage:
             lines[0] += f" · {self.stage}"
         for label, text, _ in self._rows():
@@ -96,7 +96,7 @@ class Verdict:
             f'<div class="nanoserve-verdict" data-status="{self.status}" style="border-left:4px solid {colour};'
             "padding:6px 0 6px 14px;margin:4px 0;font-size:13px;line-height:1.5;"
             'color:var(--jp-ui-font-color1,inherit)">'
-            f'<div><b style="color:{colour}">{_SIGN[self.status]} {escape(self.task)}</b>{stage}</div>'
+            f'<div><b style="color:{colour}">{SIGN[self.status]} {escape(self.task)}</b>{stage}</div>'
             f"<div>{_prose(self.headline)}</div>{table if rows else ''}"
             f'<div style="{muted}">{_prose(self.goes_on_with)}</div></div>'
         )

@@ -1,0 +1,163 @@
+"""How far a learner is: which tasks of their notebooks pass, for whoever teaches the course.
+
+    python -m nanoserve.course progress work/
+
+It runs the learner's code, with your rights: only what the tasks stand on, so imports, definitions and the cells that
+have a `check` in them, not the rest of the notebook.
+"""
+
+import argparse
+import ast
+import io
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from IPython.core.inputtransformer2 import TransformerManager
+from tqdm import tqdm
+
+from nanoserve.course import checking
+from nanoserve.course.setup_cell import ready
+from nanoserve.course.tasks import all_tasks
+from nanoserve.course.verdict import SIGN, Verdict
+
+NO_VERDICT = "no verdict"
+_CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["']""")
+_BEFORE_A_CHECK = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+_MARK = "nanoserve-verdict "  # in front of a line that is meant for the process that reads it
+
+
+def tasks_of(notebook: Path) -> list[str]:
+    """The ids of all tasks of the days that a notebook has a `check` of.
+
+    Raises:
+        ValueError: the file is no notebook.
+    """
+    days = {task_id.split(".")[0] for source in _code_of(notebook) for task_id in _CHECK.findall(source)}
+    return [task_id for task_id in all_tasks() if task_id.split(".")[0] in days]
+
+
+def verdicts_of(notebook: Path, seconds: float = 300.0) -> dict[str, str]:
+    """What `check` says of each task of a notebook, such as "passed", or `NO_VERDICT` where it was not reached.
+
+    Args:
+        notebook: it is read, never written.
+        seconds: what comes after so long is not waited for: a cell may loop for ever.
+    """
+    command = [sys.executable, "-m", "nanoserve.course.progress", str(notebook)]
+    try:
+        said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds).stdout
+    except subprocess.TimeoutExpired as expired:
+        said = expired.stdout or b""
+    lines = said.decode(errors="replace").splitlines()
+    found = dict(line.removeprefix(_MARK).split(" ", 1) for line in lines if line.startswith(_MARK))
+    return {task_id: found.get(task_id, NO_VERDICT) for task_id in tasks_of(notebook)}
+
+
+def run_tasks(notebook: Path) -> Iterator[Verdict]:
+    """Run what a notebook's tasks stand on, in this process, and give each verdict as it is said."""
+    said: list[Verdict] = []
+    checking._show = said.append  # this process shows nothing else
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for number, source in enumerate(_code_of(notebook)):
+        try:
+            nodes = ast.parse(source).body
+        except SyntaxError:
+            continue
+        name = f"<{notebook.name}, code cell {number}>"
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # for `inspect`
+        for node in nodes:
+            if _CHECK.search(source) or isinstance(node, _BEFORE_A_CHECK):
+                with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                    _run(node, name, namespace)
+                yield from said
+                said.clear()
+
+
+def told(verdicts: Mapping[str, Mapping[str, str]]) -> str:
+    """A line for each notebook, and one for all.
+
+    Args:
+        verdicts: for each notebook, what was said of each task.
+    """
+    wide = max(map(len, verdicts), default=0)
+    lines = []
+    for name, found in verdicts.items():
+        signs = "  ".join(f"{SIGN.get(status, '?')} {task_id}" for task_id, status in found.items())
+        lines.append(f"{name:{wide}}  {_share(found.values()):>8}   {signs}")
+    everything = [status for found in verdicts.values() for status in found.values()]
+    return "\n".join(
+        [*lines, f"{'all':{wide}}  {_share(everything):>8}", "", "✓ passes  → not yet  ○ not started  ? no verdict"]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print how far the notebooks of some folders are."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nanoserve.course progress",
+        description="Which tasks of a learner's notebooks pass. It runs the learner's code.",
+    )
+    parser.add_argument("paths", nargs="*", type=Path, default=[Path("work")], help="folders or notebooks (work)")
+    notebooks = []
+    for path in parser.parse_args(arguments).paths:
+        found = sorted(path.glob("*.ipynb")) if path.is_dir() else [path]
+        if not found or not found[0].is_file():
+            parser.error(f"{path} is no notebook, and no folder of notebooks")
+        notebooks += found
+    names = _names_of(notebooks)
+    verdicts = {}
+    for notebook in tqdm(notebooks, unit="notebook", leave=False):
+        try:
+            verdicts[names[notebook]] = verdicts_of(notebook)
+        except ValueError as error:
+            parser.error(str(error))
+    print(told({name: found for name, found in verdicts.items() if found}))
+    return 0
+
+
+def _names_of(notebooks: Sequence[Path]) -> dict[Path, str]:
+    """Their files' names, with their folders where there are several."""
+    several = len({notebook.parent for notebook in notebooks}) > 1
+    return {notebook: str(notebook.with_suffix("")) if several else notebook.stem for notebook in notebooks}
+
+
+def _share(statuses: Sequence[str]) -> str:
+    return f"{sum(status == 'passed' for status in statuses)} of {len(statuses)}"
+
+
+def _code_of(notebook: Path) -> list[str]:
+    """Each code cell as Python: without magics and shell lines."""
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{notebook} is no notebook: {error!r}") from None
+    transform = TransformerManager().transform_cell
+    codes = []
+    for source in sources:
+        try:
+            codes.append(transform(source))
+        except SyntaxError:
+            codes.append("")
+    return codes
+
+
+def _run(node: ast.stmt, name: str, namespace: dict[str, object]) -> None:
+    try:
+        exec(compile(ast.Module([node], []), name, "exec"), namespace)
+    except Exception:  # whatever it is, what stands on it will not pass
+        return
+
+
+if __name__ == "__main__":
+    os.environ.pop("NANOSERVE_STRICT", None)
+    with redirect_stdout(io.StringIO()):
+        ready()
+    for verdict in run_tasks(Path(sys.argv[1])):
+        print(f"{_MARK}{verdict.task.split(' ')[0]} {verdict.status}", flush=True)

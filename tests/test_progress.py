@@ -1,0 +1,108 @@
+"""What a teacher sees of a learner's notebooks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from nanoserve.course.progress import NO_VERDICT, main, tasks_of, told, verdicts_of
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "notebooks"))
+import build  # noqa: E402
+
+
+def learners(day: str, solved: bool = True) -> nbformat.NotebookNode:
+    """A day's notebook, in whose tasks the solutions stand or the stubs."""
+    [source] = [source for source in build.sources() if source.stem.startswith(day)]
+    return build.assemble(source, solved=solved)
+
+
+def cell_of(notebook: nbformat.NotebookNode, task_id: str) -> nbformat.NotebookNode:
+    return next(cell for cell in notebook.cells if f'check("{task_id}"' in cell.source)
+
+
+def saved(notebook: nbformat.NotebookNode, folder: Path) -> Path:
+    path = folder / "mine.ipynb"
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_each_task_is_told_for_itself(tmp_path):
+    notebook = learners("day14")
+    right = cell_of(notebook, "14.2").source
+    cell_of(notebook, "14.2").source = right.replace("raise ValueError", "raise KeyError")
+    cell_of(notebook, "14.3").source = "class BlockAllocator(:"  # a typo
+    cell_of(notebook, "14.4").source = cell_of(learners("day14", solved=False), "14.4").source
+    path = saved(notebook, tmp_path)
+    before = path.read_bytes()
+    found = verdicts_of(path)
+    assert found == {"14.1": "passed", "14.2": "not yet", "14.3": NO_VERDICT, "14.4": "not started"}
+    assert path.read_bytes() == before
+    assert told({"mine": found}).splitlines()[0] == "mine    1 of 4   ✓ 14.1  → 14.2  ? 14.3  ○ 14.4"
+
+
+def test_cells_that_no_task_stands_on_are_not_run(tmp_path):
+    notebook = learners("day14")
+    mark = tmp_path / "ran"
+    notebook.cells.insert(3, nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')\n1 / 0\n%matplotlib inline\n!ls"))
+    assert set(verdicts_of(saved(notebook, tmp_path)).values()) == {"passed"}
+    assert not mark.exists()
+
+
+def test_a_helper_of_the_learners_own_is_there(tmp_path):
+    notebook = learners("day14")
+    cell = cell_of(notebook, "14.3")
+    notebook.cells.insert(notebook.cells.index(cell), nbformat.v4.new_code_cell("def helper():\n    return 1"))
+    cell.source = cell.source.replace('yours("14.2")):', 'yours("14.2")):\n    one = helper()\n', 1)
+    assert "helper()" in cell.source
+    assert verdicts_of(saved(notebook, tmp_path))["14.3"] == "passed"
+
+
+def test_a_cell_that_never_ends_takes_its_time_and_no_more(tmp_path):
+    notebook = learners("day14")
+    cell_of(notebook, "14.2").source += "\nimport time\ntime.sleep(10**6)"
+    found = verdicts_of(saved(notebook, tmp_path), seconds=30)
+    assert found == {"14.1": "passed", "14.2": "passed", "14.3": NO_VERDICT, "14.4": NO_VERDICT}
+
+
+def test_a_kernel_is_checked_too(tmp_path):
+    pytest.importorskip("triton")
+    notebook = learners("day19")
+    cell_of(notebook, "19.2").source = cell_of(learners("day19", solved=False), "19.2").source
+    assert verdicts_of(saved(notebook, tmp_path)) == {"19.1": "passed", "19.2": "not started", "19.3": "passed"}
+
+
+def test_several_learners_are_told_apart_and_other_notebooks_left_out(tmp_path, capsys):
+    for name in ("ann", "bob"):
+        (tmp_path / name).mkdir()
+        saved(learners("day14", solved=name == "ann"), tmp_path / name)
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), tmp_path / "bob" / "o.ipynb")
+    assert main([str(tmp_path / "ann"), str(tmp_path / "bob")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines[:3]] == [
+        [f"{tmp_path}/ann/mine", "4", "of", "4"],
+        [f"{tmp_path}/bob/mine", "0", "of", "4"],
+        ["all", "4", "of", "8"],
+    ]
+
+
+@pytest.mark.parametrize("content", ["no json", "[]", '{"cells": 3}'])
+def test_what_is_no_notebook_is_named(tmp_path, capsys, content):
+    path = tmp_path / "broken.ipynb"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"broken\.ipynb is no notebook"):
+        tasks_of(path)
+    for argument in (path, tmp_path / "absent"):
+        with pytest.raises(SystemExit):
+            main([str(argument)])
+        assert argument.name in capsys.readouterr().err
+
+
+def test_it_is_run_from_a_terminal(tmp_path):
+    command = [sys.executable, "-m", "nanoserve.course"]
+    usage = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert usage.returncode == 1
+    assert "progress [FOLDER or NOTEBOOK ...]" in usage.stderr
