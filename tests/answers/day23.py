@@ -154,6 +154,17 @@ def asks_for_each_alone(self):
     return list(fitting)[: len(self.slots.free_slots())]
 
 
+@wrong("23.1", "next-blocks-forgotten")
+def counts_what_is_free_now(self):
+    free, batch = self.slots.allocator.num_free, []
+    for request in list(self.waiting)[: len(self.slots.free_slots())]:
+        free -= blocks_for(self, [request])
+        if free < 0:
+            break
+        batch.append(request)
+    return batch
+
+
 @wrong("23.1", "overtakes")
 def goes_on_past_who_does_not_fit(self):
     batch = []
@@ -237,6 +248,16 @@ def forgets_the_slot_too_early(self, request, state):
     del self.requests[request.id]
 
 
+@wrong("23.2", "taken-for-waiting")
+def takes_slot_0_for_none(self, request, state):
+    if request.slot:
+        self._release(request)
+    else:
+        self.waiting.remove(request)
+    request.state = state
+    del self.requests[request.id]
+
+
 @wrong("23.2", "state-stays")
 def keeps_the_state(self, request, state):
     before = request.state
@@ -297,6 +318,7 @@ keep_as("frees_the_slot_alone", "23.2", "blocks-stay", leave_after(lambda slots,
 keep_as(
     "frees_the_blocks_alone", "23.2", "slot-stays-taken", leave_after(lambda slots, slot: slots.tables[slot].free())
 )
+keep_as("pops_the_table", "23.2", "length-stays", leave_after(lambda slots, slot: slots.tables.pop(slot).free()))
 keep_as("frees_all_slots", "23.2", "too-much-released", leave_after(lambda slots, slot: slots.free()))
 
 
@@ -369,6 +391,31 @@ def releases_who_is_finished(self, request, state):
 def clears_the_tokens(self, request, state):
     reference.leave(self, request, state)
     request.tokens.clear()
+
+
+class LeavesByItself(nanoserve.Scheduler):
+    """All is in `leave`."""
+
+    leave = leave_after(lambda slots, slot: slots.release(slot))
+
+
+@wrong("23.2", "release-does-nothing")
+class NothingToRelease(LeavesByItself):
+    def _release(self, request):
+        pass
+
+
+@wrong("23.2", "release-half-done")
+class ReleasesTheSlotOnly(LeavesByItself):
+    def _release(self, request):
+        self.slots.release(request.slot)
+
+
+@wrong("23.2", "release-too-much")
+class ForgetsTheRequest(LeavesByItself):
+    def _release(self, request):
+        super()._release(request)
+        del self.requests[request.id]
 
 
 @right("23.2")

@@ -18,10 +18,14 @@ def who_is_finished_runs_no_more(probe: Probe) -> None:
     """who is finished runs no more"""
     scene = _busy(probe)
     a, scheduler = scene.requests["A"], scene.scheduler
-    with probe.on_error(KeyError, slip="slot-cleared-first", match="^None$"):
+    with (
+        probe.on_error(KeyError, slip="slot-cleared-first", match="^None$"),
+        probe.on_error(ValueError, slip="taken-for-waiting", match="not in"),
+    ):
         scene.leaves(a, "finished")
-    probe.equal(probe.record("A.state", lambda: a.state), "finished", "state-stays")
-    probe.equal(probe.record("A.slot", lambda: a.slot), None, "slot-stays")
+    state, slot = probe.record("A.state, A.slot", lambda: (a.state, a.slot))
+    probe.equal(state, "finished", "state-stays")
+    probe.equal(slot, None, "slot-stays")
     running = probe.record("scheduler.running", lambda: dict(scheduler.running))
     probe.equal(running, {2: scene.requests["B"]}, "other-running", {"still-running": {0: a, 2: scene.requests["B"]}})
     probe.equal(probe.record("list(scheduler.requests)", lambda: list(scheduler.requests)), list("BCD"), "still-known")
@@ -43,7 +47,7 @@ def the_others_stay(probe: Probe) -> None:
     scene = _busy(probe)
     scene.leaves(scene.requests["A"], "finished")
     came = probe.record("slots.lengths", lambda: list(scene.slots.lengths))
-    probe.equal(came, [0, 0, 6], "another-is-released")
+    probe.equal(came, [0, 0, 6], "another-is-released", {"length-stays": [3, 0, 6]})
     waiting = probe.record("scheduler.waiting", lambda: list(scene.scheduler.waiting))
     probe.equal(waiting, [scene.requests["C"], scene.requests["D"]], "line-changed")
 
@@ -62,10 +66,25 @@ def who_waits_can_leave(probe: Probe) -> None:
 def an_abort_gives_everything_back(probe: Probe) -> None:
     """an abort gives everything back as well"""
     scene = _busy(probe)
-    scene.leaves(scene.requests["B"], "aborted")
+    with probe.on_error(ValueError, slip="taken-for-waiting", match="not in"):
+        scene.leaves(scene.requests["B"], "aborted")
     came = probe.record("slots.free_slots()", scene.slots.free_slots), scene.slots.allocator.num_used
     told = "free slots {0[0]}, blocks in use: {0[1]}".format
     probe.equal(came, ([1, 2], 1), "only-when-finished", told=told)
+
+
+def release_is_enough_for_tomorrow(probe: Probe) -> None:
+    """`_release` alone gives back slot and blocks, and no more: the request is not gone"""
+    scene = _busy(probe)
+    b, scheduler, slots = scene.requests["B"], scene.scheduler, scene.slots
+    probe.record("scheduler._release(B)", scheduler._release, b, shows_result=False)
+    came = probe.record("slots.free_slots()", slots.free_slots), slots.allocator.num_used, b.slot
+    told = "free slots {0[0]}, blocks in use: {0[1]}, B.slot: {0[2]}".format
+    probe.equal(came, ([1, 2], 1, None), "release-half-done", {"release-does-nothing": ([1], 3, 2)}, told=told)
+    running = probe.record("scheduler.running", lambda: dict(scheduler.running))
+    probe.equal(running, {0: scene.requests["A"]}, "release-half-done")
+    came = probe.record("B.state, list(scheduler.requests)", lambda: (b.state, list(scheduler.requests)))
+    probe.equal(came, ("running", list("ABCD")), "release-too-much")
 
 
 def the_text_stays_with_its_request(probe: Probe) -> None:

@@ -58,6 +58,14 @@ def there_are_blocks_for_all(probe: Probe) -> None:
     probe.equal(scene.next_in_line(), line[:2], "each-as-if-alone")
 
 
+def those_that_run_keep_room(probe: Probe) -> None:
+    """those that run keep the room for their next token"""
+    scene = Scene(probe, 3, 4)
+    scene.runs("A", 0, 8, 5)  # two full blocks, and a third one for what it decodes next
+    scene.waits("B", 5, 5)
+    probe.equal(scene.next_in_line(), [], "next-blocks-forgotten")
+
+
 def nobody_overtakes(probe: Probe) -> None:
     """nobody overtakes one that does not fit"""
     scene = Scene(probe, 4, 5)
