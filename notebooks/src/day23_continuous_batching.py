@@ -141,9 +141,9 @@ print(inspect.getsource(nanoserve.Engine._admit))
 #   **every** slot, idle ones included (any id does there), and gives logits `(num_slots, 1, vocab_size)`. Each request
 #   feeds in its newest token and gets the next one, in its own row. Then `self.slots.advance()` counts what the
 #   step has stored, and `self._steps` the step. If the model raises, nothing may have been counted.
-# - `_accept` gives each request of a batch its token and counts it in `self._tokens`. Who is complete
-#   (`request.is_complete` knows about length and eos) leaves at once, and is appended to `self._finished`, which
-#   `step` returns.
+# - `_accept` gives each request of a batch, just prefilled or decoded, its token, and counts it in `self._tokens`. Who
+#   is complete (`request.is_complete` knows about length and eos) leaves at once, and is appended to `self._finished`,
+#   which `step` returns.
 #
 # <details><summary><b>Hint</b></summary>
 #

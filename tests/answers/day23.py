@@ -526,6 +526,18 @@ class ARowForEachWhoRuns(Step):
         return logits[:, -1]
 
 
+@wrong("23.3", "rows-of-idle-slots")
+class EveryRow(Step):
+    def rows(self, logits, running):
+        return logits[:, -1]
+
+
+@wrong("23.3", "tensors-for-ids")
+class KeepsTensors(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, torch.tensor(tokens))
+
+
 @wrong("23.3", "token-not-kept")
 class ForgetsToAccept(Step):
     def _decode(self):
@@ -637,6 +649,13 @@ class NobodyLeaves(Step):
         return False
 
 
+@wrong("23.3", "leaves-as-aborted")
+class AbortsWhoIsComplete(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "aborted")
+        self._finished.append(request)
+
+
 @wrong("23.3", "token-after-the-end")
 class OneTokenTooMany(Step):
     def out(self, request):
@@ -653,6 +672,35 @@ class OnlyTheState(Step):
         if request.slot is not None:
             del self.scheduler.running[request.slot]
         self._finished.append(request)
+
+
+@wrong("23.3", "still-among-those-that-run")
+class ReleasesTheSlotAlone(Step):
+    def out(self, request):
+        self.slots.release(request.slot)
+        request.state = "finished"
+        self._finished.append(request)
+
+
+@wrong("23.3", "goes-on-after-its-prompt")
+class LooksAfterTheDecodeStep(Step):
+    def _decode(self):
+        super()._decode()
+        for request in list(self.scheduler.running.values()):
+            if request.is_complete:
+                self.out(request)
+
+    def _accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens.append(token)
+            self._tokens += 1
+
+
+@wrong("23.3", "ids-told")
+class TellsTheId(Step):
+    def out(self, request):
+        self.scheduler.leave(request, "finished")
+        self._finished.append(request.id)
 
 
 @wrong("23.3", "finished-not-told")

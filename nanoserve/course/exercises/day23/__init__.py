@@ -63,6 +63,7 @@ TASKS = (
             decoding.each_row_belongs_to_its_slot,
             decoding.what_was_stored_is_counted,
             retiring.who_is_complete_leaves_at_once,
+            retiring.a_prompts_token_may_be_the_last,
             retiring.an_eos_ends_a_text,
             retiring.several_leave_in_one_step,
             decoding.slots_may_be_idle_or_taken_again,

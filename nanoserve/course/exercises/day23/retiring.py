@@ -13,12 +13,24 @@ def who_is_complete_leaves_at_once(probe: Probe) -> None:
     state = probe.record("A.state", lambda: a.state)
     if state != "finished":
         trial.step()
-        slip = "a-step-late" if a.state == "finished" else "never-leaves"
+        slip = {"finished": "a-step-late", "aborted": "leaves-as-aborted"}.get(a.state, "never-leaves")
         probe.fail("'finished', with 3 tokens of 3", f"{state!r}, and a step later {a.state!r}", slip)
     probe.equal(trial.tokens(a, b), [[11, 12, 13], [21, 22, 23]], "token-after-the-end")
     free = probe.record("slots.free_slots()", trial.slots.free_slots)
     probe.equal(free, [0, 2], "slot-not-given-back")
-    probe.equal(finished, ["A"], "others-told", {"finished-not-told": [], "all-told": ["A", "B"]})
+    running = probe.record("list(scheduler.running)", lambda: list(trial.engine.scheduler.running))
+    probe.equal(running, [1], "still-among-those-that-run")
+    giveaways = {"finished-not-told": [], "all-told": ["A", "B"], "ids-told": ["a str"]}
+    probe.equal(finished, ["A"], "others-told", giveaways)
+
+
+def a_prompts_token_may_be_the_last(probe: Probe) -> None:
+    """who is complete with the token of its prompt leaves before it decodes"""
+    trial = Trial(probe)
+    a = trial.submit("A", [10], 1)
+    trial.submit("B", [20], 9)
+    trial.step()
+    probe.equal(trial.tokens(a), [[11]], "goes-on-after-its-prompt")
 
 
 def an_eos_ends_a_text(probe: Probe) -> None:

@@ -1,7 +1,7 @@
 """An engine of the learner's over three slots and the counting model, and what the verdict tells of it."""
 
 from nanoserve.course.exercises.day23.stand_in import CountingModel
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 from nanoserve.engine import Engine
 from nanoserve.paged_slots import PagedSlotKVCache
 from nanoserve.pool import KVPool
@@ -40,7 +40,9 @@ class Trial:
 
         def step() -> object:
             finished = self.engine.step()
-            return [request.id for request in finished] if isinstance(finished, list) else finished
+            if not isinstance(finished, list):
+                return finished
+            return [request.id if isinstance(request, Request) else kind(request) for request in finished]
 
         with self.probe.on_error(RuntimeError, slip="changed-while-walking", match="changed size"):
             return self.probe.record("engine.step()", step)
