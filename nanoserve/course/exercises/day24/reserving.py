@@ -1,0 +1,79 @@
+"""Stages of task 24.1: the blocks are taken for all, or for none."""
+
+from nanoserve.allocator import KVCacheExhausted
+from nanoserve.course.exercises.day23.stand_in import CountingModel
+from nanoserve.course.exercises.day24.ledger import BLOCK_SIZE, Ledger, seat
+from nanoserve.course.exercises.day24.traffic import over_pages
+from nanoserve.course.probe import Probe
+from nanoserve.pool import KVPool
+
+
+def blocks_that_are_due_are_taken(probe: Probe) -> None:
+    """blocks that are due are taken, and the answer is yes"""
+    ledger = Ledger(probe, {0: 4, 1: 6}, num_free=5)
+    probe.equal(ledger.reserve(), True, "no-with-room", {"nothing-said": None})
+    giveaways = {"nothing-taken": [1, 2], "a-block-each": [2, 3]}
+    probe.equal(ledger.blocks(), [2, 2], "other-blocks", giveaways)
+    ledger = Ledger(probe, {0: 4, 1: 8}, num_free=2)
+    probe.equal(ledger.reserve(), True, "keeps-one-back")
+
+
+def nothing_due_and_nothing_free(probe: Probe) -> None:
+    """nothing is due and nothing is free: that is room enough"""
+    probe.equal(Ledger(probe, {0: 3, 1: 6}, num_free=0).reserve(), True, "full-pool-refused")
+
+
+def a_block_due_and_none_free(probe: Probe) -> None:
+    """a block is due and none is free"""
+    ledger = Ledger(probe, {0: 4}, num_free=0)
+    with probe.on_error(KVCacheExhausted, slip="never-asks"):
+        came = ledger.reserve()
+    probe.equal(came, False, "yes-without-room", {"no-is-not-said": None})
+
+
+def all_or_none(probe: Probe) -> None:
+    """with too few for all, nobody gets any"""
+    ledger = Ledger(probe, dict.fromkeys(range(5), 4), num_free=1)
+    with probe.on_error(KVCacheExhausted, slip="each-asked-alone"):
+        came = ledger.reserve()
+    probe.equal(came, False, "yes-to-some")
+    free = probe.record("slots.allocator.num_free", lambda: ledger.slots.allocator.num_free)
+    probe.equal(free, 1, "taken-for-some")
+
+
+def the_same_step_again_takes_nothing(probe: Probe) -> None:
+    """the forward pass failed, and the same step is tried again: nothing more is taken"""
+    ledger = Ledger(probe, {0: 4}, num_free=3)
+    ledger.reserve()
+    ledger.reserve()
+    probe.equal(ledger.blocks(), [2], "taken-twice")
+    ledger = Ledger(probe, {0: 4}, num_free=1)
+    ledger.reserve()
+    probe.equal(ledger.reserve(), True, "due-twice")
+
+
+def tokens_are_counted_later(probe: Probe) -> None:
+    """`advance` counts the tokens, once the model has run"""
+    ledger = Ledger(probe, {0: 4, 1: 6}, num_free=5)
+    ledger.reserve()
+    lengths = probe.record("slots.lengths", lambda: list(ledger.slots.lengths))
+    probe.equal(lengths, [4, 6], "counted-too-early")
+
+
+def a_row_has_an_end(probe: Probe) -> None:
+    """contiguous rows, each a block of `max_len` tokens: a full one cannot go on in its neighbour's"""
+    full = Ledger(probe, {0: 8}, num_free=1, num_slots=2, block_size=8, max_len=8)
+    probe.equal(full.reserve(), False, "past-its-row")
+    nearly = Ledger(probe, {0: 7, 1: 3}, num_free=0, block_size=8, max_len=8)
+    probe.equal(nearly.reserve(), True, "a-token-short")
+
+
+def the_devices_table_follows(probe: Probe) -> None:
+    """over pages, the table on the device follows"""
+    model = CountingModel()
+    slots = over_pages(probe.subject)(KVPool.for_model(model, 8, BLOCK_SIZE), 1)
+    seat(slots, 0, 4)
+    probe.calls[:] = ["the same over a pool, where the model reads `slots.block_tables`; slot 0 holds 4 tokens"]
+    probe.record("slots.reserve_step()", slots.reserve_step)
+    came = probe.record("slots.block_tables[0, :2].tolist()", lambda: slots.block_tables[0, :2].tolist())
+    probe.equal(came, slots.tables[0].block_ids, "device-not-told")
