@@ -220,6 +220,20 @@ def stores_what_is_left_over_at_the_end(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def program_zero_copies_all(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    if tl.program_id(0) == 0:
+        for start in range(0, n, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def compares_with_the_block(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < BLOCK), mask=at < BLOCK)
+
+
+@triton.jit
 def every_other_program(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK) * tl.num_programs(0) + tl.program_id(0)
     tl.store(y_ptr + at, tl.load(x_ptr + at, at < n), at < n)
@@ -453,6 +467,72 @@ def sums_what_is_above_zero(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.const
         x = tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
         total += tl.sum(tl.maximum(x, 0.0).to(tl.float32))
     tl.store(out_ptr + tl.program_id(0), total)
+
+
+@triton.jit
+def each_program_sums_all_rows(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    for row in range(tl.num_programs(0)):
+        total = tl.zeros([BLOCK], tl.float32)
+        for start in range(0, columns, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            total += tl.load(x_ptr + row * row_stride + at, mask=at < columns, other=0.0)
+        tl.store(out_ptr + row, tl.sum(total))
+
+
+@triton.jit
+def program_zero_sums_all_rows(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    if tl.program_id(0) == 0:
+        for row in range(tl.num_programs(0)):
+            total = tl.zeros([BLOCK], tl.float32)
+            for start in range(0, columns, BLOCK):
+                at = start + tl.arange(0, BLOCK)
+                total += tl.load(x_ptr + row * row_stride + at, mask=at < columns, other=0.0)
+            tl.store(out_ptr + row, tl.sum(total))
+
+
+@triton.jit
+def adds_to_the_output(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        tl.atomic_add(out_ptr + row, tl.sum(tl.load(x_ptr + row * row_stride + at, mask=at < columns, other=0.0)))
+
+
+@triton.jit
+def sums_with_python(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), sum(row))
+
+
+@triton.jit
+def sums_whole_numbers(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([BLOCK], tl.int32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + row * row_stride + at, mask=at < columns, other=0.0).to(tl.int32)
+    tl.store(out_ptr + row, tl.sum(total))
+
+
+@triton.jit
+def masks_places_in_the_matrix(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = row * row_stride + start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + row, tl.sum(total))
+
+
+@triton.jit
+def masks_by_the_stride(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + row * row_stride + at, mask=at < row_stride, other=0.0)
+    tl.store(out_ptr + row, tl.sum(total))
 
 
 @triton.jit
@@ -832,6 +912,91 @@ def stores_a_tile_at_a_pointer(
 
 
 @triton.jit
+def program_zero_fetches_all(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    if tl.program_id(0) == 0:
+        dims = tl.arange(0, DIM_PAD)
+        for start in range(0, n, TILE):
+            tokens = start + tl.arange(0, TILE)
+            ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+            slots = ids * size + tokens % size
+            mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+            rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+            tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def compares_with_the_tile(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < TILE)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def stores_by_slot(pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + slots[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def multiplies_by_the_width_twice(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def loads_one_number_a_row(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM, mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def rounds_the_rows(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows.to(tl.float16), mask=mask)
+
+
+@triton.jit
+def masks_the_store_alone(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :])
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
 def row_by_row(pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr):
     dims = tl.arange(0, DIM_PAD)
     for lane in range(TILE):
@@ -889,6 +1054,8 @@ _WRONG = {
         "wrong-copy": mirrors_each_block,
         "wrong-part": stores_the_parts_backwards,
         "wrong-end": stores_what_is_left_over_at_the_end,
+        "work-not-shared": program_zero_copies_all,
+        "one-program-only": compares_with_the_block,
     },
     "19.2": {
         "nothing-stored": sums_and_stores_nothing,
@@ -919,6 +1086,13 @@ _WRONG = {
         "wrong-row": rows_one_element_apart,
         "wrong-loop": skips_every_other_block,
         "other-sizes": sums_what_is_above_zero,
+        "everyone-copies-all": each_program_sums_all_rows,
+        "work-not-shared": program_zero_sums_all_rows,
+        "added-to-the-output": adds_to_the_output,
+        "block-gone-through": sums_with_python,
+        "cut-to-whole-numbers": sums_whole_numbers,
+        "mask-over-the-matrix": masks_places_in_the_matrix,
+        "gap-summed": masks_by_the_stride,
     },
     "19.3": {
         "nothing-stored": fetches_and_stores_nothing,
@@ -949,6 +1123,13 @@ _WRONG = {
         "wrong-width": leaves_out_the_last_number,
         "programs-overlap": stores_each_tile_at_the_top,
         "other-sizes": is_64_wide_at_most,
+        "work-not-shared": program_zero_fetches_all,
+        "one-program-only": compares_with_the_tile,
+        "stored-by-slot": stores_by_slot,
+        "row-too-far": multiplies_by_the_width_twice,
+        "first-number-for-all": loads_one_number_a_row,
+        "through-fp32": rounds_the_rows,
+        "load-not-masked-by-width": masks_the_store_alone,
     },
 }
 WRONG = [Wrong(task, slip, kernel) for task, kernels in _WRONG.items() for slip, kernel in kernels.items()]

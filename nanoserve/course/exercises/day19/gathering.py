@@ -1,16 +1,19 @@
 """Task 19.3: each mechanism of a gather through the block table, alone."""
 
 import ast
+from collections.abc import Callable
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import REFUSED, fails_if_shared, raised
+from nanoserve.course.exercises.day19.misuses import REFUSED, fails_unless_dealt_out, raised, writers
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.package import pack
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
+
+Giveaway = torch.Tensor | Callable[[torch.Tensor], bool]  # what gives a slip away: the rows, or what is true of them
 
 
 def one_block(probe: Probe) -> None:
@@ -20,16 +23,18 @@ def one_block(probe: Probe) -> None:
     slips = {
         "nothing-stored": undefined(2, 4),
         "table-ignored": flat[:2],
-        "id-for-slot": flat[2:4],
-        "one-slot-for-all": flat[[4, 4]],
-        "rows-overlap": torch.stack([pool.flatten()[slot : slot + 4] for slot in (4, 5)]),
+        "id-for-slot": flat[3:5],
+        "one-slot-for-all": flat[[6, 6]],
+        "rows-overlap": torch.stack([pool.flatten()[slot : slot + 4] for slot in (6, 7)]),
+        "first-number-for-all": flat[6:8, :1].expand(2, 4),
+        "through-fp32": lambda rows: bool(((rows - flat[6:8]).abs() <= flat[6:8] / 128).all()),
     }
 
     def outside(access: Access) -> str:
-        return "token-for-entry" if access.tensor == "table" else "too-far"
+        return {"table": "token-for-entry", "out": "stored-by-slot"}.get(access.tensor, "row-too-far")
 
     with raised(probe, "block-at-a-pointer"):
-        _gathered(probe, pool, [2], 2, 2, "wrong-rows", slips, outside)
+        _gathered(probe, pool, [3], 2, 2, "wrong-rows", slips, outside)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
@@ -57,31 +62,36 @@ def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
     """Nine tokens for three programs of 4; then eight for two, where each has four of its own."""
     pool = _pool(8, 2, 4)
     rows = pool.view(-1, 4)[[4, 5, 0, 1, 2, 3, 12, 13, 8]]
-    slips = {
-        "no-program-id": torch.cat([rows[:4], undefined(5, 4)]),
-        "not-times-tile": torch.cat([rows[:6], undefined(3, 4)]),
-    }
 
     def outside(access: Access) -> str:
         slips = {"table": "table-not-masked", "out": _masked_by_and(probe) or "tokens-not-masked"}
-        return slips.get(access.tensor, "too-far")
+        return slips.get(access.tensor, "row-too-far")
 
-    _gathered(probe, pool, [2, 0, 1, 6, 4], 9, 4, "wrong-tile", slips, outside)
-    run = _gathered(probe, pool, [2, 0, 1, 6], 8, 4, "wrong-tile", {}, outside)
-    fails_if_shared(probe, run)
+    run = _run(probe, pool, [2, 0, 1, 6, 4], 9, 4, 2, 4, outside)
+    slips = {
+        "one-program-only" if writers(run) == {0} else "no-program-id": torch.cat([rows[:4], undefined(5, 4)]),
+        "not-times-tile": torch.cat([rows[:6], undefined(3, 4)]),
+    }
+    _equal(probe, run.tensors["out"], rows, "wrong-tile", slips)
+    run = _run(probe, pool, [2, 0, 1, 6], 8, 4, 2, 4, outside)
+    _equal(probe, run.tensors["out"], rows[:8], "wrong-tile", {})
+    fails_unless_dealt_out(probe, run)
 
 
 def a_width_that_is_no_power_of_two(probe: Probe) -> None:
-    """Rows of 3 numbers, in tiles 4 wide."""
+    """Rows of 3 numbers, in tiles 4 wide; then with the pool's last row among them."""
     pool = _pool(8, 2, 3)
     flat = torch.cat([pool.flatten(), undefined(80)])
     slips = {"rows-by-the-pad": torch.stack([flat[4 * slot : 4 * slot + 3] for slot in (4, 5, 0, 1)])}
 
     def outside(access: Access) -> str:
+        if access.tensor == "pool":
+            return "load-not-masked-by-width"
         return unmasked if 3 in access.elements else "rows-by-the-pad"
 
     unmasked = _masked_by_and(probe) or "width-not-masked"
     _gathered(probe, pool, [2, 0], 4, 4, "wrong-width", slips, outside, race=unmasked)
+    _gathered(probe, pool, [2, 7], 4, 4, "wrong-width", {}, outside, race=unmasked)
 
 
 def a_block_of_any_size(probe: Probe) -> None:
@@ -94,7 +104,7 @@ def a_pool_beyond_int32(probe: Probe) -> None:
     """A pool of more than 2**31 numbers, of which only the last block is there."""
     block, size = 2**19, 2**12
     window = Window(_pool(1, size, 3), block * size * 3)
-    run = _run(probe, window, [block], 2, 2, size, 3, "int32", "too-far")
+    run = _run(probe, window, [block], 2, 2, size, 3, "int32")
     _equal(probe, run.tensors["out"], window.tensor[0, :2], "int32", {})
 
 
@@ -114,15 +124,14 @@ def _gathered(
     tokens: int,
     tile: int,
     slip: str,
-    slips: dict[str, torch.Tensor],
+    slips: dict[str, Giveaway],
     outside: Outside,
     race: str = "programs-overlap",
-) -> Run:
+) -> None:
     size, dim = pool.shape[1:]
     run = _run(probe, pool, table, tokens, tile, size, dim, outside, race)
     slots = [table[token // size] * size + token % size for token in range(tokens)]
     _equal(probe, run.tensors["out"], pool.view(-1, dim)[slots], slip, slips)
-    return run
 
 
 def _run(
@@ -134,7 +143,7 @@ def _run(
     size: int,
     dim: int,
     outside: Outside,
-    race: str,
+    race: str = "programs-overlap",
 ) -> Run:
     probe.calls.append(f"table = {table}")
     dtype = (pool.tensor if isinstance(pool, Window) else pool).dtype
@@ -163,14 +172,18 @@ def _masked_by_and(probe: Probe) -> str:
     return "and-between-masks" if any(isinstance(op, ast.And) for op in joined) else ""
 
 
-def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:
+def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, Giveaway]) -> None:
     """One case: these rows; of a difference, the first row is told."""
 
     def told(rows: torch.Tensor) -> str:
         wrong = [not close(one, other) for one, other in zip(came, expected, strict=True)].index(True)
         return f"out[{wrong}] = {numbers(rows[wrong][:8])}"
 
-    probe.equal(came, expected, slip, slips, same=close, told=told)
+    probe.equal(came, expected, slip, slips, same=_fits, told=told)
+
+
+def _fits(came: torch.Tensor, giveaway: Giveaway) -> bool:
+    return giveaway(came) if callable(giveaway) else close(came, giveaway)
 
 
 def _pool(num_blocks: int, block_size: int, dim: int) -> torch.Tensor:

@@ -2,27 +2,31 @@
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import REFUSED, raised
+from nanoserve.course.exercises.day19.misuses import REFUSED, fails_unless_dealt_out, raised
 from nanoserve.course.kernels.accesses import Access
+from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
 
 
 def a_row_that_fits(probe: Probe) -> None:
     """One row, as long as a block."""
-    x = torch.tensor([[1.0, 2.0, 4.0, 8.0]])
+    x = torch.tensor([[1.5, 2.0, 4.0, 8.25]])
     slips = {
-        "nothing-stored": undefined(1),
-        "mean-for-sum": torch.tensor([3.75]),
-        "first-element": torch.tensor([1.0]),
+        "mean-for-sum": x.mean(1),
+        "first-element": x[:, 0],
+        "cut-to-whole-numbers": x.trunc().sum(1),
         "no-step": sum(x[0, start:].sum() for start in range(4)).reshape(1),
     }
 
     def outside(access: Access) -> str:
         return "row-stored" if access.kind == "write" else "beyond-the-row"
 
-    with raised(probe, "block-for-a-sum"):
-        _summed(probe, x, 4, "wrong-sum", slips, outside=outside)
+    with raised(probe, "block-for-a-sum"), probe.on_error(TypeError, slip="block-gone-through", match="not iterable"):
+        run = _tried(probe, x, 4, outside=outside)
+    adds = any(access.tensor == "out" and access.kind != "write" for access in run.accesses)
+    slips["added-to-the-output" if adds else "nothing-stored"] = undefined(1)
+    _equal(probe, run, x, "wrong-sum", slips)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
@@ -35,7 +39,10 @@ def each_row_has_a_program(probe: Probe) -> None:
     """Three rows, each as long as a block."""
     x = _bits(3, 4)
     slips = {"first-row-only": torch.full((3,), 15.0), "sums-in-one-place": torch.tensor([15.0, torch.nan, torch.nan])}
-    _summed(probe, x, 4, "wrong-row", slips, race="sums-in-one-place", outside="rows-too-far")
+    slips["mask-over-the-matrix"] = torch.tensor([15.0, 0.0, 0.0])
+    run = _tried(probe, x, 4, outside="rows-too-far")
+    _equal(probe, run, x, "wrong-row", slips)
+    fails_unless_dealt_out(probe, run)
 
 
 def a_row_shorter_than_a_block(probe: Probe) -> None:
@@ -50,12 +57,13 @@ def a_row_shorter_than_a_block(probe: Probe) -> None:
 
 def rows_that_lie_apart(probe: Probe) -> None:
     """Rows of three elements that begin 7 elements apart: a slice of a wider matrix."""
-    wide = _bits(3, 7)
+    wide = _bits(3, 7) / 2**10
     flat = wide.flatten()
     slips = {
         name: torch.stack([flat[row * step : row * step + 3].sum() for row in range(3)])
         for name, step in [("row-times-block", 4), ("row-times-columns", 3)]
     }
+    slips["gap-summed"] = wide[:, :4].sum(1)
     _summed(probe, wide[:, :3], 4, "wrong-row", slips, outside="rows-too-far")
 
 
@@ -95,24 +103,22 @@ def _summed(
     block: int,
     slip: str,
     slips: dict[str, torch.Tensor],
-    race: str = "sums-in-one-place",
     outside: Outside = "other-sizes",
 ) -> None:
+    _equal(probe, _tried(probe, x, block, outside), x, slip, slips)
+
+
+def _tried(probe: Probe, x: torch.Tensor, block: int, outside: Outside) -> Run:
     rows, columns = x.shape
     if columns < 12:
         probe.calls.append(f"x = {numbers(x)}")
-    run = tried(
-        probe,
-        (rows,),
-        x,
-        undefined(rows),
-        columns,
-        x.stride(0) if rows > 1 else columns,
-        BLOCK=block,
-        race=race,
-        reads=outside,
-        writes=outside,
-    )
+    step = x.stride(0) if rows > 1 else columns
+    slips = {"race": "sums-in-one-place", "reads": outside, "writes": outside}
+    return tried(probe, (rows,), x, undefined(rows), columns, step, BLOCK=block, **slips)
+
+
+def _equal(probe: Probe, run: Run, x: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:
+    """One case: the sums of these rows."""
     expected = x.double().sum(dim=1).float()
     probe.equal(run.tensors["out"], expected, slip, slips, same=close, told=lambda out: f"out = {numbers(out)}")
 
