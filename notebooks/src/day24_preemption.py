@@ -48,10 +48,10 @@ small.run()
 Timelines({"two texts, three blocks": timeline})
 
 # %% [markdown]
-# After two steps each has filled a block, each needs a second one, and one is free. If both wait, both wait for ever. So
-# B is **preempted** (the red end). Its block goes back to the pool; its three tokens stay with the request. When A is
-# done, B's prompt and tokens go through the model as if they were one long prompt, and B goes on. What its block held
-# is **recomputed**. That is the price: it is paid in time, and not with a word of the text.
+# After two steps each has filled a block, each needs a second one, and one is free. If both wait, both wait for ever.
+# So B is **preempted** (the red end). Its block goes back to the pool; its three tokens stay with the request. When A
+# is done, B's prompt and tokens go through the model as if they were one long prompt, and B goes on. What its block
+# held is **recomputed**. That is the price: it is paid in time, and not with a word of the text.
 
 # %% [markdown]
 # ## Predict
@@ -200,12 +200,16 @@ same_lengths = [([1] * len(prompt), num_new, {}) for prompt, num_new, _ in twelv
 plenty, _, _ = serve(CountingModel(), same_lengths, 4, num_blocks=60)
 engine, texts_of_11, timeline = serve(model, twelve, 4, num_blocks=11)
 print(f"with plenty they use {plenty.stats.blocks_peak - 1} blocks at once; they get 11")  # scratch is one more
+Timelines({"twelve texts, eleven blocks": timeline})
+
+# %% [markdown]
+# Whoever is thrown out stands first in line. Move this slider and watch the pool: it fills, somebody's blocks come back
+# all at once, and the others go on in them.
+
+# %%
 timeline
 
 # %% [markdown]
-# Move the slider: the pool fills, somebody's blocks come back all at once, and the others go on in them. Whoever was
-# thrown out stands first in line.
-#
 # ## Prove
 #
 # The text must not depend on the size of the pool: not on how often its request was thrown out, nor on who sat beside
@@ -219,9 +223,9 @@ alone = [generate(model, prompt, num_new, **how) for prompt, num_new, how in twe
 just_enough = -(-max(len(prompt) + num_new - 1 for prompt, num_new, _ in twelve) // 4)
 smallest, texts, _ = serve(model, twelve, 4, just_enough)
 assert texts == texts_of_11 == alone
-for name, stats in (("11 blocks", engine.stats), (f"{just_enough} blocks", smallest.stats)):
+for num_blocks, stats in ((11, engine.stats), (just_enough, smallest.stats)):
     told = f"{stats.preemptions} preemptions, {stats.recomputed_tokens} tokens computed again, {stats.steps} steps"
-    print(f"{name}: {told}, the same {stats.tokens} tokens")
+    print(f"{num_blocks:>2} blocks: {told}, the same {stats.tokens} tokens")
 for (prompt, num_new, how), text in zip(twelve, alone):
     if num_new < 8 and not how:  # for time's sake
         assert text == transformers_tokens(prompt, num_new)
@@ -291,13 +295,13 @@ print("  ".join(f"{size}: {share:.0%}" for size, share in zip(sizes, shares)))
 # into rows of the longest text, one into pages. 96 requests wait. How many are in flight at once?
 
 # %%
-lengths = lengths_of(96, mean=40, spread=0.8, seed=1)
+counting, lengths = CountingModel(), lengths_of(96, mean=40, spread=0.8, seed=1)
 max_len = needed * 16
 
 
 def in_flight(slots):
-    """How many run at once on the average, while anybody waits; and the engine."""
-    engine = put_together(slots_model, slots, Scheduler, Engine)
+    """How many run at once on the average, while anybody waits; and the engine's counters."""
+    engine = put_together(counting, slots, Scheduler, Engine)
     timeline = Timeline(engine)
     for num_new in lengths:
         engine.submit(PROMPT, num_new)
@@ -306,11 +310,10 @@ def in_flight(slots):
     return sum(busy) / len(busy), engine.stats
 
 
-slots_model = CountingModel()
 megabytes, rows, pages = [], [], []
 for num_rows in (2, 3, 4, 6, 8):
-    row_slots = over_rows(Slots)(slots_model, num_rows, max_len)
-    pool = nanoserve.KVPool.for_model(slots_model, num_rows * needed, 16)
+    row_slots = over_rows(Slots)(counting, num_rows, max_len)
+    pool = nanoserve.KVPool.for_model(counting, num_rows * needed, 16)
     page_slots = over_pages(Slots)(pool, num_slots=48)
     assert row_slots.nbytes == page_slots.nbytes
     megabytes.append(num_rows * max_len * nanoserve.kv_bytes_per_token(model.config, model.dtype) / 1e6)
@@ -415,8 +418,8 @@ for name, engine, timeline in (
 # - **Room for the way back.** A long prompt comes in there in chunks, and when only the next chunk was asked to fit,
 #   requests came in, were thrown out half-way, and came in again
 #   ([#25538](https://github.com/vllm-project/vllm/issues/25538),
-#   [#21809](https://github.com/vllm-project/vllm/pull/21809)). Now `allocate_slots` has `full_sequence_must_fit`: your
-#   `stored_soon`.
+#   [#21809](https://github.com/vllm-project/vllm/pull/21809)). Now `allocate_slots` has `full_sequence_must_fit`, which
+#   asks for what your `stored_soon` asks for.
 # - **A cheaper way back.** Freed blocks keep what they hold until somebody takes them. With prefix caching, a request
 #   that comes back soon finds its own blocks again. These counted as cache hits once, and random prompts showed a hit
 #   rate of 32 % ([#25780](https://github.com/vllm-project/vllm/issues/25780)): count apart what was there before.
