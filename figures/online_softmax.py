@@ -3,9 +3,10 @@
 import torch
 
 from nanoserve.attention import blockwise_attention
-from nanoserve.course.exercises.day18.walk_view import WalkView, recorded
+from nanoserve.course.exercises.day18.recording import recorded
+from nanoserve.course.exercises.day18.walk_view import WalkView
 
-WORDS = "Attention| goes| to| the| blocks| where| they| lie| and| keeps| three| numbers| a| head|."
+WORDS = "Attention| reads| the| blocks| where| they| lie| and| keeps| largest|,| total| and| mixed|."
 TABLE, OTHERS, NUM_BLOCKS, BLOCK_SIZE = [5, 0, 3, 6], [1, 4], 8, 4
 SCORES = (0, 1, -2, -1, 1.5, -1, 0, 3, 1, 2.5, -1, 2, 0, 4.5, 1)
 

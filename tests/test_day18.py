@@ -8,7 +8,8 @@ import torch
 from benchmarks.cases import poisoned
 from nanoserve.attention import blockwise_attention, fold, gathered_attention
 from nanoserve.course.exercises.day18.planted import suspect_fold, suspect_start
-from nanoserve.course.exercises.day18.walk_view import WalkView, recorded
+from nanoserve.course.exercises.day18.recording import recorded
+from nanoserve.course.exercises.day18.walk_view import WalkView
 
 
 def walked(head=0):

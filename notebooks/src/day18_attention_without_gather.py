@@ -173,7 +173,8 @@ print("beginning at -1e30:", (masked - -1e30).exp())
 # token's queries, so that we can walk again and look at one head.
 
 # %%
-from nanoserve.course.exercises.day18.walk_view import WalkView, recorded
+from nanoserve.course.exercises.day18.recording import recorded
+from nanoserve.course.exercises.day18.walk_view import WalkView
 
 
 class Listening(PagedKVCache):

@@ -28,8 +28,8 @@ triton_day()
 # %% [markdown]
 # ## Where we are
 #
-# On Day 18 a step read its blocks where they lie, one block after the other, in a Python loop. A GPU has thousands of
-# places that could each read a block *now*. Who tells each of them which one is its own?
+# On Day 18 a step read its blocks where they lie, one block after the other, in a Python loop. A GPU has places enough
+# that each could read a block *now*. Who tells each of them which one is its own?
 #
 # Nobody does. Every copy of the kernel, a **program**, runs the same lines; it asks for its number, and works out from
 # it what to do. A launch names the kernel, the **grid** (how many programs there are) and the arguments.
@@ -174,9 +174,11 @@ def total_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + 1, tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0)))
 
 
-y = unwritten(2)
-done = launch(total_kernel, (1,), torch.ones(5), y, 5, BLOCK=8)
-print(f"the sum of five ones: {y[0]:g} without other, {y[1]:g} with other=0.0")
+for dtype in (torch.float32, torch.int32):
+    y = torch.zeros(2, dtype=dtype)
+    done = launch(total_kernel, (1,), torch.ones(5, dtype=dtype), y, 5, BLOCK=8)
+    print(f"the sum of five ones in {dtype}: {y[0]:g} without other, {y[1]:g} with other=0.0")
+print("5 + 3 * 77777 =", 5 + 3 * 77777)
 
 # %% [markdown]
 # {task 19.2}
@@ -223,8 +225,8 @@ AccessView(done)
 # block_size]`, at offset `p % block_size`. Each program fetches `TILE` tokens, which may stretch over several blocks;
 # a token is a row of `DIM` numbers, and 80 or 192 is no power of two, hence `DIM_PAD`.
 #
-# One thing that small tests never show: block ids come as int32, and int32 times int32 stays int32. A pool on a GPU
-# has more than 2**31 numbers. `.to(tl.int64)` widens a block of integers.
+# One thing that small tests never show: block ids come as int32, and int32 times int32 stays int32. A pool on a GPU may
+# have more than 2**31 numbers. `.to(tl.int64)` widens a block of integers.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -319,7 +321,8 @@ for capability in [(7, 5), (8, 0), (9, 0)]:
     print(f"{capability[0]}.{capability[1]}: {code.registers} registers a thread, {code.spilled} bytes spilled")
 
 # %% [markdown]
-# A thread has 255 registers at most. What does not fit is *spilled* to memory, and a kernel that spills is a slow one.
+# A thread has [255 registers at most](https://docs.nvidia.com/cuda/hopper-tuning-guide/). What does not fit is
+# *spilled* to memory, and a kernel that spills is a slow one.
 
 # %% [markdown]
 # ## Measure
@@ -369,14 +372,15 @@ for kernel, out in [(gather_kernel, mine), (suspect_kernel, suspect)]:
 print(torch.equal(mine, suspect))
 
 # %% [markdown]
-# And here is one block of a pool as large as a GPU's: 1,700,000 blocks of 16 tokens, more than 2 billion numbers. Only
-# the block with the id 1,690,000 is really there; that is enough for one that looks nowhere else.
+# And here is one block of a pool as large as a GPU's. Only that block is really there, which is enough for a kernel
+# that looks nowhere else.
 
 # %%
 from nanoserve.course.kernels.jobs import Window
 
 block_id = 1_690_000
 window = Window(torch.randn(1, 16, 80), first=block_id * 16 * 80)
+print(f"block {block_id:,} of 16 tokens of 80 numbers; {window.first:,} numbers lie before it")
 table = torch.tensor([block_id], dtype=torch.int32)
 for kernel in (gather_kernel, suspect_kernel):
     out = unwritten(16, 80)
@@ -391,9 +395,9 @@ print("no suspicion yet" if line is None else f"you suspect: {line}")
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>
 #
-# The element is negative: the place wrapped round. The block's first row begins at number 1,690,000 times 16 times 80,
-# which is 2,163,200,000, and an int32 ends at 2,147,483,647. The table holds int32, `block_size` is an int32, and so is
-# all that is worked out from them. Widen the ids, before anything is multiplied:
+# The element is negative: the place wrapped round. 2,163,200,000 numbers lie before the block, and an int32 ends at
+# 2**31 - 1 = 2,147,483,647. The table holds int32, `block_size` is an int32, and so is all that is worked out from
+# them. Widen the ids, before anything is multiplied:
 #
 # ```python
 # block_ids = tl.load(table_ptr + tokens // block_size, mask=held, other=0).to(tl.int64)
@@ -443,5 +447,5 @@ print("no suspicion yet" if line is None else f"you suspect: {line}")
 #
 # </details>
 #
-# **Tomorrow** the rows are not copied any more: the kernel scores them against a query where they lie, and keeps the
-# three numbers of Day 18.
+# **Tomorrow** the rows are not copied any more: the kernel scores them against a query where they lie, and keeps for
+# each head the three things that Day 18 kept.

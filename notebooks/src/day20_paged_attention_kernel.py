@@ -38,8 +38,8 @@ ProgramPicture()
 # %% [markdown]
 # One program serves **one sequence and one KV head**. It loads the queries of that head's group once, then walks over
 # the sequence a **tile** of tokens at a time: where do they lie, what are their scores, fold them in. At the end it
-# divides and stores. Nearly all of a decode step's time goes into reading keys and values, and so each is read once,
-# for all the query heads that share it.
+# divides and stores. Keys and values are by far the most that it reads (tomorrow we count the bytes), and so each is
+# read once, for all the query heads that share it.
 
 # %%
 import torch
@@ -147,7 +147,7 @@ print(out.tolist())
 # %% task="20.2"
 
 # %% [markdown]
-# ### Three numbers a head
+# ### Two numbers and a row a head
 #
 # Day 18's `fold` in torch, over two tiles of two tokens, for one head:
 
@@ -394,8 +394,8 @@ print("each of the 9 heads equals torch's attention")
 
 # %% [markdown]
 # And a few tokens of text. Each goes through 30 layers, so it needs 30 launches of an interpreted kernel, each in a
-# process of its own. That takes seconds, and so the first token comes from the prompt and two more through your kernel;
-# tomorrow the engine does it.
+# process of its own. The first token comes from the prompt and two more through your kernel; tomorrow the engine does
+# it.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -424,9 +424,10 @@ print(f"{tokenizer.decode(ours)!r}: each token equals transformers'")
 # %% [markdown]
 # ## Measure
 #
-# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has 255 at most; for what
-# the compiler finds no register it uses memory. That is *spilling*, and a kernel that spills much is slow. How long may
-# a tile be? Your kernel for SmolLM2's heads in fp16, for three GPUs:
+# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has
+# [255 at most](https://docs.nvidia.com/cuda/hopper-tuning-guide/); for what the compiler finds no register it uses
+# memory. That is *spilling*, and a kernel that spills much is slow. How long may a tile be? Your kernel for SmolLM2's
+# heads in fp16, for three GPUs:
 
 # %% tags=["nbval-ignore-output"]
 import matplotlib.pyplot as plt
@@ -464,11 +465,25 @@ plt.show()
 # tile that `tl.dot` still carries, although its group is padded to 16 rows. A cross may stand below the ceiling: the
 # compiler chooses how many registers it takes, and now and then spills a few bytes rather than take more. Just below
 # the ceiling is not best either: a GPU has so many registers in all, and threads that need few leave room for more
-# programs side by side. The engine takes 16 tokens on a T4 and 64 with `tl.dot` (`tile_shape` in
-# `nanoserve/kernels/launch.py`).
-#
-# In the interpreter it is the other way round: a turn of the loop costs milliseconds whatever the tile, so tiles are
-# long.
+# programs side by side. The engine's choice is `tile_shape` in `nanoserve/kernels/launch.py`:
+
+# %%
+from nanoserve.kernels.launch import tile_shape
+
+for dot in (False, True):
+    print(
+        f"3 heads of 64, {'tl.dot' if dot else 'multiply and sum'}: a tile of {tile_shape(3, 64, dot)['TILE']} tokens"
+    )
+
+# %% [markdown]
+# In the interpreter it is the other way round. There a turn of the loop over a long tile takes little longer than one
+# over a short tile, and so tiles are long:
+
+# %% tags=["nbval-ignore-output"]
+step = a_step([960], 9, 3, 64, 16)
+for tile in (16, 64, 256):
+    milliseconds, turns = 1e3 * attend(paged_decode_kernel, *step, tile=tile)[1].seconds, 3 * triton.cdiv(960, tile)
+    print(f"tiles of {tile:3}: {turns:3} turns, {milliseconds:4.0f} ms, {milliseconds / turns:.1f} ms a turn")
 
 # %% [markdown]
 # ## Break
@@ -543,7 +558,7 @@ for kernel in (paged_decode_kernel, suspect_kernel):
 # - `kernel_paged_attention_2d` in `chunked_prefill_paged_decode.py`, for AMD GPUs, is today's kernel with other names:
 #   `seq_idx` and `kv_head_idx` from the grid's two axes, a group padded to 16 rows, `head_mask` and `dim_mask`, the
 #   table looked up for each token, `kv_load_mask` on the loads, then `M`, `L` and `acc`. Its tile is independent of the
-#   block as well, since models with blocks of 544 tokens exist.
+#   block as well: a comment names Qwen3-Next, whose blocks have 544 tokens.
 # - `kernel_unified_attention` in `triton_unified_attention.py` serves prompts and decode steps at once. The programs of
 #   its grid divide *query tokens* and KV heads, and a long sequence is cut into segments: tomorrow's subject.
 

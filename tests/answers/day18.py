@@ -213,6 +213,13 @@ def a_number_for_the_maximum(scores, values, largest, total, mixed):
     return new, total * shrink + weights.sum(-1), mixed * shrink[:, None] + weigh(weights, values)
 
 
+@wrong("18.1", "one-answer-for-all-heads")
+def pythons_max(scores, values, largest, total, mixed):
+    new = max(largest, scores.amax(-1))
+    weights, shrink = (scores - new[:, None]).exp(), (largest - new).exp()
+    return new, total * shrink + weights.sum(-1), mixed * shrink[:, None] + weigh(weights, values)
+
+
 @wrong("18.1", "wrong-dimension")
 def shrinks_along_the_width(scores, values, largest, total, mixed):
     new, shrink, weights, weighed = parts(scores, values, largest)
@@ -648,6 +655,12 @@ class OnesForNothing(Walk):
 class TheDefaultScale(Walk):
     def scaled(self, q, scale):
         return q.shape[2] ** -0.5
+
+
+@wrong_walk("zero-taken-for-none")
+class TheScaleIfItIsTrue(Walk):
+    def scaled(self, q, scale):
+        return scale or q.shape[2] ** -0.5
 
 
 @wrong_walk("scale-and-root")

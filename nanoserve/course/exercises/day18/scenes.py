@@ -76,7 +76,7 @@ def divided_in_every_block(
 
 
 def carried_over(q: torch.Tensor, k_pool: torch.Tensor, v_pool: torch.Tensor) -> torch.Tensor:
-    """The second sequence's attention, when the three numbers of the first are still there: one softmax over both."""
+    """The second sequence's attention, when what `fold` kept of the first is still there: one softmax over both."""
     scores, values = [], []
     for row, (table, num_tokens) in enumerate((([3, 0], 6), ([1], 4))):
         keys, held = (torch.cat([pool[i, :, 0] for i in table])[:num_tokens] for pool in (k_pool, v_pool))

@@ -23,12 +23,12 @@ from nanoserve.course.probe import Probe
 
 def one_full_block(probe: Probe) -> None:
     """one full block, one head: softmax(q · keys · scale) · values"""
-    q, k_pool, v_pool = pools(2, 1, 1)
+    q, k_pool, v_pool = pools(2, 1, 1, width=3)
     keys, values = k_pool[1].transpose(0, 1), v_pool[1].transpose(0, 1)
-    weights = (keys @ q[0][:, :, None]).squeeze(-1) * WIDTH**-0.5
+    weights = (keys @ q[0][:, :, None]).squeeze(-1) * 3**-0.5
     slips = {
         "no-scale": attention(q[0], keys, values, scale=1.0),
-        "scaled-by-the-wrong-power": attention(q[0], keys, values, scale=WIDTH**-1),
+        "scaled-by-the-wrong-power": attention(q[0], keys, values, scale=1 / 3),
         "never-divided": (weights - weights.amax()).exp() @ values[0],
         "keys-for-values": attention(q[0], keys, keys),
         "values-for-keys": attention(q[0], values, values),
@@ -38,13 +38,13 @@ def one_full_block(probe: Probe) -> None:
 
 
 def query_heads_in_groups(probe: Probe) -> None:
-    """four query heads share two KV heads: 0 and 1 read the first, 2 and 3 the second"""
-    q, k_pool, v_pool = pools(2, 4, 2)
+    """six query heads share two KV heads: 0 to 2 read the first, 3 to 5 the second"""
+    q, k_pool, v_pool = pools(2, 6, 2)
     keys, values = k_pool[1].transpose(0, 1), v_pool[1].transpose(0, 1)  # (2, 4, width)
     slips = {
-        "neighbouring-head": attention(q[0], keys.repeat(2, 1, 1), values.repeat(2, 1, 1)),
-        "values-of-the-neighbouring-head": attention(q[0], keys.repeat_interleave(2, 0), values.repeat(2, 1, 1)),
-        "first-head-for-all": attention(q[0], keys[[0] * 4], values[[0] * 4]),
+        "neighbouring-head": attention(q[0], keys.repeat(3, 1, 1), values.repeat(3, 1, 1)),
+        "values-of-the-neighbouring-head": attention(q[0], keys.repeat_interleave(3, 0), values.repeat(3, 1, 1)),
+        "first-head-for-all": attention(q[0], keys[[0] * 6], values[[0] * 6]),
     }
     giveaways = {name: out[None] for name, out in slips.items()}
     with probe.on_error(RuntimeError, IndexError, slip="heads-do-not-fit"):
@@ -125,6 +125,8 @@ def a_scale_of_the_callers(probe: Probe) -> None:
         "scale-and-root": dense(q[0], k_pool, v_pool, [1, 2], 7, 0.25 * WIDTH**-0.5)[None],
     }
     compare(probe, q, k_pool, v_pool, [[1, 2]], [7], slips, "other-scale", scale=0.25)
+    by_default = {"zero-taken-for-none": dense(q[0], k_pool, v_pool, [1, 2], 7)[None]}
+    compare(probe, q, k_pool, v_pool, [[1, 2]], [7], by_default, "other-scale", scale=0.0)
 
 
 def scores_far_below_zero(probe: Probe) -> None:

@@ -129,7 +129,7 @@ def any_tiles(probe: Probe) -> None:
 
 
 def softmaxed(s: torch.Tensor, v: torch.Tensor) -> State:
-    """The three numbers of a softmax over all these tokens at once."""
+    """The three that `fold` keeps, of a softmax over all these tokens at once."""
     largest = s.amax(1)
     weights = (s.double() - largest[:, None]).exp()
     return largest, weights.sum(1).float(), (weights @ v.double()).float()
