@@ -1,10 +1,25 @@
-"""Day 22's planted fault, and the picture by which it is found."""
+"""Day 22's planted fault, the picture by which it is found, and the words of the pool view."""
 
+import re
+
+import pytest
 import torch
 
-from nanoserve import KVPool, NaiveKVCache, PagedKVCache, PagedSlotKVCache, PrefillCache, left_pad
+from nanoserve import (
+    BlockAllocator,
+    BlockTable,
+    KVPool,
+    NaiveKVCache,
+    PagedKVCache,
+    PagedSlotKVCache,
+    PrefillCache,
+    left_pad,
+)
 from nanoserve.course.exercises.day22.planted import SuspectSlots
 from nanoserve.course.exercises.day22.write_map import places_written
+from nanoserve.course.view.state import describe
+from nanoserve.course.view.svg import draw_pool
+from nanoserve.course.view.watch import watch
 from tests.test_prefill import prompt_of
 
 
@@ -39,3 +54,27 @@ def test_the_suspect_writes_over_the_first_key_of_whoever_has_block_0(tiny):
         slots, written = one_step(tiny, slots_class, pool)
         idle = (lodger.table.block_ids[0], 0) if harms else (slots.scratch, 0)
         assert written == sorted([idle, slots.tables[1].position(5)])
+
+
+@pytest.mark.parametrize(("word", "other"), [("place", "slot"), ("slot", "place")])
+def test_where_a_slot_is_a_row_of_a_batch_the_pool_view_says_place(word, other):
+    allocator = BlockAllocator(4, 4)
+    view = watch(allocator, place=word)
+    table = BlockTable(allocator)
+    view.follow("A", table)
+    for _ in range(5):
+        table.append()
+    state = view.state()
+    drawn = re.sub("<style>.*</style>|<[^>]*>", " ", draw_pool(state, "light"))
+    for told in (describe(state), view.events[-1].text, drawn):
+        assert word in told
+        assert other not in told
+
+
+def test_the_scratch_block_holds_no_token_and_is_not_unknown():
+    allocator = BlockAllocator(4, 4)
+    view = watch(allocator)
+    with view.sequence("scratch"):
+        allocator.allocate()
+    allocator.allocate_for(6)
+    assert view.state().num_tokens == 6
