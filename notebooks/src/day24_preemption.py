@@ -311,7 +311,7 @@ def in_flight(slots):
 
 
 megabytes, rows, pages = [], [], []
-for num_rows in (2, 3, 4, 6, 8):
+for num_rows in (2, 4, 6, 8):
     row_slots = over_rows(Slots)(counting, num_rows, max_len)
     pool = nanoserve.KVPool.for_model(counting, num_rows * needed, 16)
     page_slots = over_pages(Slots)(pool, num_slots=48)
