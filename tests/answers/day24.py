@@ -223,11 +223,10 @@ class TriesAndSees(Room):
         return True
 
 
-@wrong("24.1", "taken-twice")
+@wrong("24.1", "taken-again")
 class OneMoreEachTime(Room):
     def grow(self, slot):
-        if self.due(slot) or len(self.tables[slot].block_ids) > self._blocks_for(self.lengths[slot]):
-            self._grow(slot, self.tables[slot].num_tokens + self.allocator.block_size)
+        self.tables[slot].append(1)
 
 
 @wrong("24.1", "due-twice")
@@ -704,6 +703,19 @@ class TurnsTheRows(Admits):
 class KeepsThePadsSecret(Admits):
     def pads(self, pad_lens):
         return [0] * len(pad_lens)
+
+
+@wrong("24.3", "a-prefill-each")
+class OneAfterTheOther(Admits):
+    def _admit(self):
+        for request in self.scheduler.next_in_line():
+            logits, prefill, pad_lens = self.prefilled([request])
+            tokens = self.tokens([request], logits)
+            slots = self.slots.free_slots()[:1]
+            self.store(slots, prefill, pad_lens)
+            self.scheduler.start([request], slots)
+            self.count([request])
+            self.accept([request], tokens)
 
 
 @wrong("24.3", "pads-stored")

@@ -33,7 +33,7 @@ def prompts_of_any_length_come_together(probe: Probe) -> None:
     trial.admit()
     probe.equal(trial.tokens(*requests), [[11], [31], [51]], "rows-mixed")
     pads = probe.record("the prefill's pad_lens", lambda: trial.model.pads)
-    probe.equal(pads, [2, 0, 1], "pads-not-told")
+    probe.equal(pads, [2, 0, 1], "pads-not-told", {"a-prefill-each": [0]})
     lengths = probe.record("slots.lengths", lambda: list(trial.slots.lengths))
     probe.equal(lengths, [1, 3, 2, 0], "other-lengths", {"pads-stored": [3, 3, 3, 0]})
 
