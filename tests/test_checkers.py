@@ -10,6 +10,7 @@ import pytest
 
 from nanoserve.course.checking import examine
 from nanoserve.course.kernels.reference import KernelReference
+from nanoserve.course.probe import Probe
 from nanoserve.course.tasks import all_tasks, find
 
 # The days of kernels can be listed everywhere, and tried where Triton is.
@@ -75,3 +76,32 @@ def test_no_two_slips_give_the_same_hint(day):
 def test_the_reference_passes_as_a_whole_and_as_far_as_the_task(task):
     assert examine(patient(task), task.reference).passed
     assert examine(patient(task), task.stand_in()).passed
+
+
+class Listening(Probe):
+    """Hears which slips the stages may name."""
+
+    def __init__(self, subject):
+        super().__init__(subject)
+        self.named = set()
+
+    def equal(self, came, expected, slip, slips=None, *rest, **others):
+        self.named |= {slip, *(slips or {})}
+        super().equal(came, expected, slip, slips, *rest, **others)
+
+    def raises(self, error, call, *args, slips):
+        self.named |= set(slips.values())
+        return super().raises(error, call, *args, slips=slips)
+
+    def on_error(self, *errors, slip, match=""):
+        self.named.add(slip)
+        return super().on_error(*errors, slip=slip, match=match)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+def test_every_slip_that_a_stage_may_name_has_its_words(task):
+    probe = Listening(task.reference)
+    for stage in task.stages:
+        stage(probe)
+    assert probe.named
+    assert probe.named <= task.slips.keys()
