@@ -79,6 +79,7 @@ WRONG_OFFSETS = [
     changed("20.1", "size-written-in", ("tokens // block_size", "tokens // 2"), ("tokens % block_size", "tokens % 2")),
     changed("20.1", "stride-from-the-size", ("block_ids * block_stride", "block_ids * block_size * token_stride")),
     changed("20.1", "int32", (".to(tl.int64)", ""), (f"return {OFFSETS}", f"return ({OFFSETS}).to(tl.int64)")),
+    changed("20.1", "counted-in-floats", ("block_ids * block_stride", "block_ids.to(tl.float32) * block_stride")),
     changed("20.1", "other-sizes", ("tokens // block_size", "tl.minimum(tokens // block_size, 4)")),
 ]
 
@@ -105,6 +106,9 @@ WRONG_SCORES = [
     changed("20.2", "scale-of-its-own", ("products * scale", "products / tl.sqrt(1.0 * q.shape[1])")),
     changed("20.2", "divided-by-the-scale", ("products * scale", "products / scale")),
     changed("20.2", "scaled-twice", ("products * scale", "products * scale * scale")),
+    changed("20.2", "scores-in-16-bits", (MASKED, f"({MASKED}).to(tl.float16)")),
+    changed("20.2", "mask-added", (MASKED, 'products * scale + tl.where(held[None, :], 0.0, float("-inf"))')),
+    changed("20.2", "not-in-bf16", ("tl.dot(q, tl.trans(k))", "tl.dot(q.to(tl.float16), tl.trans(k).to(tl.float16))")),
     changed("20.2", "not-masked", (MASKED, "products * scale")),
     changed("20.2", "masked-with-zero", ('float("-inf")', "0.0")),
     changed("20.2", "masked-with-a-number", ('float("-inf")', "-1e9")),
@@ -263,6 +267,13 @@ WRONG_KERNELS = [
     changed("20.4", "heads-too-far", (HEADS, "heads = kv_head * tl.num_programs(1) * GROUP + member"), (LSE, "")),
     changed("20.4", "wrong-heads", (OUT_AT, OUT_AT.replace("heads", "(2 * kv_head * GROUP + GROUP - 1 - heads)"))),
     changed("20.4", "not-padded", ("member = tl.arange(0, GROUP_PAD)", "member = tl.arange(0, GROUP)")),
+    changed("20.4", "group-by-the-pad", (HEADS, "heads = kv_head * GROUP_PAD + member")),
+    changed("20.4", "dot-not-for-both", (LOAD_V, f"{LOAD_V}.to(tl.float32)")),
+    changed(
+        "20.4",
+        "lse-of-nothing",
+        ("total = tl.zeros([GROUP_PAD], tl.float32)", "total = tl.full([GROUP_PAD], 1.0, tl.float32)"),
+    ),
     changed("20.4", "padding-stored", (STORE, STORE.replace("mask=wanted", "mask=(dims < DIM)[None, :]"))),
     changed(
         "20.4",

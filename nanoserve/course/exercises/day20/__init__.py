@@ -41,6 +41,7 @@ TASKS = (
             scoring.halves_are_multiplied_in_fp32,
             scoring.with_dot_the_same_numbers,
             scoring.with_dot_on_tensor_cores,
+            scoring.with_dot_and_bf16,
             scoring.any_sizes,
         ),
         slips=SLIPS,

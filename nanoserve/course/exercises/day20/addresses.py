@@ -63,7 +63,10 @@ def blocks_of_all_layers_together(probe: Probe) -> None:
 
 def a_pool_beyond_int32(probe: Probe) -> None:
     """A pool of more than 2**31 elements."""
-    _offsets(probe, [2100, 7], 4, 2, (2**20 + 64, 64), "int32", {})
+    stride = 2**20 + 64
+    right = [2100 * stride, 2100 * stride + 64, 7 * stride, 7 * stride + 64]
+    floats = torch.tensor(right, dtype=torch.float32).long().tolist()
+    _offsets(probe, [2100, 7], 4, 2, (stride, 64), "int32", {"counted-in-floats": floats})
 
 
 def any_sizes(probe: Probe) -> None:

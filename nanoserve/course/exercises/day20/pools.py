@@ -1,6 +1,7 @@
 """Inputs of the decode kernel, made to expose what a wrong one reads, and its launch over them."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -9,6 +10,9 @@ from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, tried, undefined
 from nanoserve.course.probe import Probe
+
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 NOWHERE = 2**30  # a block id that no pool has
 
@@ -129,10 +133,10 @@ def attend(
     return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
 
 
-def compile_it(probe: Probe, inputs: Inputs, capability: tuple[int, int], slips: dict[str, str]) -> None:
-    """One case: the compiler takes the kernel as it would be launched over these inputs."""
+def compile_it(probe: Probe, inputs: Inputs, capability: tuple[int, int], slips: dict[str, str]) -> "Compiled":
+    """One case: the compiler takes the kernel as it would be launched over these inputs; what it made of it."""
     arguments, constants = inputs.arguments(torch.empty_like(inputs.q))
-    builds(probe, *arguments, **constants, capability=capability, slips=slips)
+    return builds(probe, *arguments, **constants, capability=capability, slips=slips)
 
 
 def _splits(out: torch.Tensor) -> int:

@@ -5,7 +5,7 @@ import torch
 from nanoserve.course.exercises.day20.numbers import same_numbers
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried, undefined
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, in_16_bits
 
 DRIVER = KernelReference(f"{__package__}.drivers", "scores_driver")
 CALLS = "scores"
@@ -44,12 +44,13 @@ def the_scale(probe: Probe) -> None:
         "no-scale": q @ k.T,
         "divided-by-the-scale": q @ k.T / 0.3,
         "scaled-twice": q @ k.T * 0.09,
+        "scores-in-16-bits": lambda came: in_16_bits(came, q @ k.T * 0.3),
     }
     _scored(probe, q, k, 4, 0.3, "wrong-scores", slips)
 
 
 def tokens_that_are_not_held(probe: Probe) -> None:
-    """Four lanes, of which three hold a token."""
+    """Four lanes, of which three hold a token; then with NaN in the fourth."""
     q, k = _numbers(2, 4), _numbers(4, 4).roll(1, 0)
     all_scores = 0.5 * q @ k.T
     there = torch.tensor([True, True, True, False])
@@ -60,6 +61,8 @@ def tokens_that_are_not_held(probe: Probe) -> None:
         "masked-with-a-number": lambda came: bool((came[:, 3] < -1e3).all() and came.isfinite().all()),
     }
     _scored(probe, q, k, 3, 0.5, "wrong-mask", slips)
+    k[3] = torch.nan  # what a slot holds that nobody has written
+    _scored(probe, q, k, 3, 0.5, "mask-added", {})
 
 
 def halves_are_multiplied_in_fp32(probe: Probe) -> None:
@@ -80,6 +83,13 @@ def with_dot_on_tensor_cores(probe: Probe) -> None:
     code = _built(probe, (9, 0), 16, True)
     if "f32.f16.f16" not in code.ptx:
         probe.fail("instructions for fp16 on tensor cores (mma … f16.f16) in the machine code", "none", "dot-ignored")
+
+
+def with_dot_and_bf16(probe: Probe) -> None:
+    """DOT=True with numbers in bf16."""
+    code = _built(probe, (9, 0), 16, True, torch.bfloat16, dict.fromkeys(REFUSED, "not-in-bf16"))
+    if "f32.bf16.bf16" not in code.ptx:
+        probe.fail("instructions for bf16 on tensor cores (mma … bf16.bf16) in the machine code", "none", "not-in-bf16")
 
 
 def any_sizes(probe: Probe) -> None:
@@ -126,8 +136,15 @@ def _scored(
     same_numbers(probe, run.tensors["out"], right, slip, slips, what="scores")
 
 
-def _built(probe: Probe, capability: tuple[int, int], dim: int, dot: bool) -> object:
-    dtype, group = (torch.float16, 16) if dot else (torch.float32, 4)
+def _built(
+    probe: Probe,
+    capability: tuple[int, int],
+    dim: int,
+    dot: bool,
+    dtype: torch.dtype = torch.float16,
+    refused: dict[str, str] = REFUSED,
+) -> object:
+    dtype, group = (dtype, 16) if dot else (torch.float32, 4)
     q, k = torch.zeros(group, dim, dtype=dtype), torch.zeros(16, dim, dtype=dtype)
     shape = {"GROUP": group, "DIM": dim, "TILE": 16, "DOT": dot}
     return builds(
@@ -137,7 +154,7 @@ def _built(probe: Probe, capability: tuple[int, int], dim: int, dot: bool) -> ob
         torch.zeros(group, 16),
         9,
         0.125,
-        slips=REFUSED,
+        slips=refused,
         capability=capability,
         driver=DRIVER,
         calls=CALLS,

@@ -48,11 +48,11 @@ def a_query_out_of_a_fused_projection(probe: Probe) -> None:
 
 
 def a_layer_of_a_pool(probe: Probe) -> None:
-    """A pool in which the layers of a block lie together: this layer's blocks begin three blocks apart."""
+    """A pool in which a block's layers lie together, and its KV heads two heads apart."""
     inputs = poisoned(4, 2, 4, 2, [3, 4])
-    pools = torch.full((2, len(inputs.k), 3, 2, 2, 4), torch.nan)
-    pools[:, :, 1] = torch.stack([inputs.k, inputs.v])
-    _attended(probe, replace(inputs, k=pools[0, :, 1], v=pools[1, :, 1]), "pool-strides", {}, "pool-strides")
+    pools = torch.full((2, len(inputs.k), 3, 2, 4, 4), torch.nan)[:, :, 1, :, ::2]
+    pools.copy_(torch.stack([inputs.k, inputs.v]))
+    _attended(probe, replace(inputs, k=pools[0], v=pools[1]), "pool-strides", {}, "pool-strides")
 
 
 def an_output_with_strides(probe: Probe) -> None:
@@ -121,6 +121,7 @@ def two_programs_that_share_a_sequence(probe: Probe) -> None:
     }
     run = attend(probe, inputs, "splits-in-one-place", "wrong-share", "wrong-share", out=undefined(2, 2, 2, 4))
     same_numbers(probe, run.tensors["out"], right, "wrong-share", slips)
+    same_numbers(probe, run.tensors["lse"][1, :, 1], torch.full((2,), -torch.inf), "lse-of-nothing", what="lse")
 
 
 def any_shapes(probe: Probe) -> None:
