@@ -54,14 +54,18 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 def project(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`F.linear`: (..., in_features) by a weight of (out_features, in_features) gives (..., out_features).
 
-    For the few rows of a batch's decode step on a CPU, the weight stands on the left: MKL then shares its rows among
-    the cores. Two of them need 2/3 of the time so for 8 rows (`benchmarks/continuous.py` measures it); for 1 or 32 it
+    For the few rows of a decode step on a CPU, the weight stands on the left: MKL then shares its rows among the cores.
+    Two of them need 2/3 of the time so for 8 rows, and half for one (`benchmarks/continuous.py` measures it); for 32 it
     makes no difference, and for 500 it takes longer.
     """
-    if x.device.type != "cpu" or not 1 < x.shape[:-1].numel() <= 16:
+    num_rows = x.shape[:-1].numel()
+    if x.device.type != "cpu" or num_rows > 16:
         return F.linear(x, weight, bias)
-    rows = (weight @ x.flatten(0, -2).T).T.contiguous()  # (rows, out_features)
-    return (rows if bias is None else rows + bias).unflatten(0, x.shape[:-1])
+    rows = x.reshape(num_rows, x.shape[-1])
+    if num_rows == 1:
+        rows = rows.repeat(2, 1)  # a product with one column takes MKL longer than one with two
+    rows = (weight @ rows.T)[:, :num_rows].T.contiguous()  # (num_rows, out_features)
+    return (rows if bias is None else rows + bias).reshape(*x.shape[:-1], len(weight))
 
 
 class Linear(nn.Linear):

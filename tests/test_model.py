@@ -176,7 +176,7 @@ def test_two_sequences_do_not_fit_a_cache_of_one(tiny):
         tiny(torch.zeros(2, 3, dtype=torch.long), NaiveKVCache())
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (8, 1), (1, 16), (4, 4), (17, 1), (1, 40)])
+@pytest.mark.parametrize("shape", [(), (1, 1), (2, 1), (8, 1), (1, 16), (4, 4), (17, 1), (1, 40), (0, 1)])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_projection_is_the_linear_map_for_few_rows_and_for_many(shape, with_bias):
     torch.manual_seed(0)
