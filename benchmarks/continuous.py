@@ -35,6 +35,13 @@ from nanoserve.slots import Slots
 from nanoserve.weights import find_checkpoint
 
 CPU = torch.device("cpu")
+# Kind of work -> the operators that do it, by the profiler's names.
+WORK = {
+    "products with the weights": ("aten::mm", "aten::addmm"),
+    "attention": ("aten::_scaled_dot_product_flash_attention_for_cpu", "aten::bmm", "aten::_softmax"),
+    "copies out of the blocks": ("aten::index_select",),
+    "writes into the blocks": ("aten::index_copy_",),
+}
 
 
 def machine() -> dict[str, object]:
@@ -57,8 +64,8 @@ def serving(model: Llama, theirs: LlamaForCausalLM, workload: Workload, rounds: 
     ways: dict[str, Callable[[], list[list[int]]]] = {
         "run_continuous, paged": lambda: workload.ours(model, workload.blocks(model)),
         "run_continuous, contiguous": lambda: workload.ours(model, workload.rows(model)),
-        "generate, one by one": lambda: workload.one_by_one(theirs),
-        "generate, padded batches": lambda: workload.padded(theirs),
+        "transformers' generate, one by one": lambda: workload.one_by_one(theirs),
+        "transformers' generate, padded": lambda: workload.padded(theirs),
         "transformers' continuous batching": lambda: workload.their_continuous(changed),
     }
     texts: dict[str, list[list[int]]] = {}
@@ -68,7 +75,7 @@ def serving(model: Llama, theirs: LlamaForCausalLM, workload: Workload, rounds: 
 
     seconds = side_by_side({name: kept(name) for name in ways}, CPU, rounds)
     tokens = sum(workload.counts)
-    expected = texts["generate, one by one"]
+    expected = texts["transformers' generate, one by one"]
     rows = {}
     for name in ways:
         same = sum(text == other for text, other in zip(texts[name], expected, strict=True))
@@ -78,6 +85,22 @@ def serving(model: Llama, theirs: LlamaForCausalLM, workload: Workload, rounds: 
             f"{name:36}{tokens / seconds[name]:8.1f} tokens/s{speedup:7.2f}x{same:5} of {len(expected)} texts the same"
         )
     return rows
+
+
+def profiled(model: Llama, workload: Workload) -> dict[str, float]:
+    """Seconds that one run over pages spends in each kind of work, by torch's profiler, which takes some itself."""
+    slots = workload.blocks(model)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        workload.ours(model, slots)
+    seconds = dict.fromkeys((*WORK, "everything else"), 0.0)
+    for event in profile.key_averages():
+        kind = next((kind for kind, names in WORK.items() if event.key in names), "everything else")
+        seconds[kind] += event.self_cpu_time_total / 1e6
+    whole = sum(seconds.values())
+    print(f"\nwhere the {whole:.1f} s of a run over pages go:")
+    for kind, spent in seconds.items():
+        print(f"{kind:28}{spent:8.2f} s{spent / whole:6.0%}")
+    return seconds
 
 
 def decode_step(model: Llama, history: int, rounds: int) -> dict[str, float]:
@@ -161,11 +184,14 @@ def main(arguments: list[str]) -> None:
         theirs.generation_config.eos_token_id = None  # each text has the length that was asked for
         sizes, rounds, history, max_len = (32, 96, 64), 3, 512, 512
     workload = Workload.drawn(*sizes, vocab_size=model.config.vocab_size)
-    results: dict[str, object] = {"machine": machine()}
-    print(results["machine"], "\n")
     asked = {"prompt_tokens": sum(map(len, workload.prompts)), "new_tokens": sum(workload.counts)}
-    results["workload"] = {"requests": len(workload.prompts), "at_once": AT_ONCE, "block_size": BLOCK_SIZE} | asked
+    results: dict[str, object] = {
+        "machine": machine(),
+        "workload": {"requests": len(workload.prompts), "at_once": AT_ONCE, "block_size": BLOCK_SIZE} | asked,
+    }
+    print(results["machine"], "\n")
     results["serving"] = serving(model, theirs, workload, rounds)
+    results["profile"] = profiled(model, workload)
     results["decode_step"] = decode_step(model, history, 10 * rounds + 1)
     results["projections"] = projections(model, 5 * rounds)
     results["memory"] = memory(model, workload, max_len, rounds)

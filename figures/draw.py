@@ -1,6 +1,7 @@
 """Draws the pictures of the course, as SVG and as PNG beside this file: `python figures/draw.py`.
 
-Each picture comes from real calls to the engine, drawn as the notebooks draw them; the same calls give the same bytes.
+Each picture comes from real calls to the engine, or from what a benchmark wrote, drawn as the notebooks draw them; the
+same calls and files give the same bytes.
 They are in light colours on paper of their own, and so they can be read on a dark page too.
 """
 
@@ -13,6 +14,7 @@ from gather import gather
 from memory_wall import memory_wall
 from online_softmax import online_softmax
 from paged_free_reuse import paged_free_reuse
+from serving import serving
 
 from nanoserve import BlockAllocator, BlockTable
 from nanoserve.course.view.png import to_png
@@ -53,6 +55,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "memory-wall": memory_wall,
     "online-softmax": online_softmax,
     "paged-free-reuse": paged_free_reuse,
+    "serving": serving,
 }
 
 
