@@ -55,6 +55,6 @@ def _memory(memory: dict[str, dict[str, float]]) -> list[str]:
             text(_RIGHT + room * share + 8, y + 44, f"{share:.0%} holds tokens", 13, "ink", room=150),
         ]
     filled = f"blocks in use: {memory['paged']['used_of_allocated']:.1%} full"
-    bound = f"the most for these lengths: {memory['most_used_of_allocated']:.1%}"
-    parts.append(text(_RIGHT, _BARS + 166, f"{filled}; {bound}", 12, "mute", room=room))
+    bound = f"{memory['most_used_of_allocated']:.1%} is possible"
+    parts.append(text(_RIGHT, _BARS + 166, f"{filled}, and {bound}", 12, "mute", room=room))
     return parts
