@@ -156,7 +156,7 @@ def test_the_newest_results_of_a_gpu_are_found_and_a_rehearsals_are_not(tmp_path
     assert bandwidth.committed(tmp_path) is None
     assert bandwidth.committed(tmp_path / "missing") is None
     files = [results("T4", "2026-01-02"), results("H200", "2026-03-01"), results("rehearsal", "2026-09-09")]
-    files.append(results("A100", "2026-08-08", timings=None))
+    files += [results("A100", "2026-08-08", timings=None), {"machine": {"date": "2026-10-10"}}]
     for number, file in enumerate(files):
         (tmp_path / f"{number}.json").write_text(json.dumps(file))
     found = bandwidth.committed(tmp_path)
