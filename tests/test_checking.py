@@ -74,6 +74,15 @@ def test_a_stub_with_a_first_line_of_ones_own_is_started():
     assert examine(FIRST, begun).slip_id == "stub-left"
 
 
+@pytest.mark.parametrize("task", [task for task in all_tasks().values() if task.inherits], ids=lambda task: task.id)
+def test_a_method_that_is_only_inherited_is_not_passed_for_ones_own(task):
+    for absent in task.writes:
+        own = {name: lambda self, name=name: None for name in task.writes if name != absent}
+        verdict = examine(task, type(task.name, (task.reference,), own))
+        assert (verdict.status, verdict.slip_id) == ("not yet", "not-written")
+        assert f"`{absent}`" in verdict.headline
+
+
 def test_what_was_built_on_a_task_that_is_checked_again_is_forgotten(capsys):
     for task in ("14.1", "14.2", "14.3"):
         check(task, from_source("from collections.abc import Iterable\n" + find(task).solution()))

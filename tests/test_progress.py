@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from nanoserve.course.progress import NO_VERDICT, main, tasks_of, told, verdicts_of
+from nanoserve.course.progress import NO_VERDICT, main, told, verdicts_of
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "notebooks"))
@@ -58,6 +58,7 @@ def test_a_helper_of_the_learners_own_is_there(tmp_path):
     notebook.cells.insert(notebook.cells.index(cell), nbformat.v4.new_code_cell("def helper():\n    return 1"))
     cell.source = cell.source.replace('yours("14.2")):', 'yours("14.2")):\n    one = helper()\n', 1)
     assert "helper()" in cell.source
+    cell.source = "%%time\n" + cell.source
     assert verdicts_of(saved(notebook, tmp_path))["14.3"] == "passed"
 
 
@@ -90,15 +91,19 @@ def test_several_learners_are_told_apart_and_other_notebooks_left_out(tmp_path, 
 
 
 @pytest.mark.parametrize("content", ["no json", "[]", '{"cells": 3}'])
-def test_what_is_no_notebook_is_named(tmp_path, capsys, content):
-    path = tmp_path / "broken.ipynb"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=r"broken\.ipynb is no notebook"):
-        tasks_of(path)
-    for argument in (path, tmp_path / "absent"):
-        with pytest.raises(SystemExit):
-            main([str(argument)])
-        assert argument.name in capsys.readouterr().err
+def test_a_file_that_is_no_notebook_is_named_and_hides_nobody(tmp_path, capsys, content):
+    (tmp_path / "a_broken.ipynb").write_text(content)
+    saved(learners("day14"), tmp_path)
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "mine    4 of 4" in said.out
+    assert "a_broken.ipynb is no notebook" in said.err
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "absent")])
+    assert "absent is no notebook, and no folder of notebooks" in capsys.readouterr().err
 
 
 def test_it_is_run_from_a_terminal(tmp_path):

@@ -78,6 +78,15 @@ def examine(task: Task, subject: Callable) -> Verdict:
             slip=f"An instance, or the result of a call, was given in place of the {wanted}.",
             slip_id=f"not-a-{wanted}",
         )
+    if absent := _not_written(task, subject):
+        return _verdict(
+            task,
+            "not yet",
+            f"Not yet: your `{task.name}` has no `{absent}` of its own, and inherits the reference's.",
+            slip="The method is not in the class, or has another name there.",
+            look="Is its `def` indented into the class, and its name the stub's?",
+            slip_id="not-written",
+        )
     probe = Probe(subject)
     reached = 0
 
@@ -93,6 +102,14 @@ def examine(task: Task, subject: Callable) -> Verdict:
         cases = f"{probe.cases:,} cases" if probe.cases != 1 else "1 case"
         return _verdict(task, "passed", f"Passed: {cases}.", printed=outcome.printed)
     return _failure(task, outcome, probe, reached)
+
+
+def _not_written(task: Task, subject: Callable) -> str:
+    """The first method that was to be written and that a class of the learner's own just inherits; "" if none."""
+    if not task.inherits or subject is task.reference:
+        return ""
+    own = {name for owner in subject.__mro__ if owner not in task.reference.__mro__ for name in vars(owner)}
+    return next((name for name in task.writes if name not in own and hasattr(subject, name)), "")
 
 
 def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdict:

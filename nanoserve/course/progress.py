@@ -27,9 +27,10 @@ from nanoserve.course.setup_cell import ready
 from nanoserve.course.tasks import all_tasks
 from nanoserve.course.verdict import SIGN, Verdict
 
-NO_VERDICT = "no verdict"
+NO_VERDICT = "no verdict"  # a syntax error, a cell that is gone or never ends
 _CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["']""")
 _BEFORE_A_CHECK = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+_LEGEND = "✓ passes  → not yet  ○ not started  ? its cell did not get as far as its check"
 _MARK = "nanoserve-verdict "  # in front of a line that is meant for the process that reads it
 
 
@@ -92,9 +93,7 @@ def told(verdicts: Mapping[str, Mapping[str, str]]) -> str:
         signs = "  ".join(f"{SIGN.get(status, '?')} {task_id}" for task_id, status in found.items())
         lines.append(f"{name:{wide}}  {_share(found.values()):>8}   {signs}")
     everything = [status for found in verdicts.values() for status in found.values()]
-    return "\n".join(
-        [*lines, f"{'all':{wide}}  {_share(everything):>8}", "", "✓ passes  → not yet  ○ not started  ? no verdict"]
-    )
+    return "\n".join([*lines, f"{'all':{wide}}  {_share(everything):>8}", "", _LEGEND])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -111,14 +110,15 @@ def main(arguments: Sequence[str]) -> int:
             parser.error(f"{path} is no notebook, and no folder of notebooks")
         notebooks += found
     names = _names_of(notebooks)
-    verdicts = {}
+    verdicts, broken = {}, []
     for notebook in tqdm(notebooks, unit="notebook", leave=False):
         try:
             verdicts[names[notebook]] = verdicts_of(notebook)
         except ValueError as error:
-            parser.error(str(error))
+            broken.append(str(error))
     print(told({name: found for name, found in verdicts.items() if found}))
-    return 0
+    print(*broken, sep="\n", file=sys.stderr, end="\n" if broken else "")
+    return 1 if broken else 0
 
 
 def _names_of(notebooks: Sequence[Path]) -> dict[Path, str]:
@@ -132,7 +132,7 @@ def _share(statuses: Sequence[str]) -> str:
 
 
 def _code_of(notebook: Path) -> list[str]:
-    """Each code cell as Python: without magics and shell lines."""
+    """Each code cell as Python: magics and shell lines are calls, and what stands under `%%time` is what it runs."""
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -142,7 +142,7 @@ def _code_of(notebook: Path) -> list[str]:
     codes = []
     for source in sources:
         try:
-            codes.append(transform(source))
+            codes.append(transform(source.partition("\n")[2] if source.startswith("%%") else source))
         except SyntaxError:
             codes.append("")
     return codes
