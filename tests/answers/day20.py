@@ -80,6 +80,7 @@ WRONG_OFFSETS = [
     changed("20.1", "stride-from-the-size", ("block_ids * block_stride", "block_ids * block_size * token_stride")),
     changed("20.1", "int32", (".to(tl.int64)", ""), (f"return {OFFSETS}", f"return ({OFFSETS}).to(tl.int64)")),
     changed("20.1", "counted-in-floats", ("block_ids * block_stride", "block_ids.to(tl.float32) * block_stride")),
+    changed("20.1", "program-counted", ("tokens // block_size", "tl.program_id(0) + tokens // block_size")),
     changed("20.1", "other-sizes", ("tokens // block_size", "tl.minimum(tokens // block_size, 4)")),
 ]
 
@@ -118,6 +119,12 @@ WRONG_SCORES = [
     changed("20.2", "multiplied-in-half", (SUM, "tl.sum(q[:, None, :] * k[None, :, :], axis=2)")),
     changed("20.2", "dot-not-transposed", ("tl.dot(q, tl.trans(k))", "tl.dot(q, k)")),
     changed("20.2", "wrong-dot", ("tl.dot(q, tl.trans(k))", "tl.dot(q, tl.trans(k)) * scale")),
+    changed(
+        "20.2",
+        "tf32-by-the-order",
+        (SUM, "tl.sum(q.to(tl.float32)[:, :, None] * tl.trans(k.to(tl.float32))[None, :, :], axis=1)"),
+    ),
+    changed("20.2", "dot-in-half", ("tl.dot(q, tl.trans(k))", "tl.dot(q, tl.trans(k)).to(q.dtype)")),
     changed("20.2", "dot-ignored", ("tl.dot(q, tl.trans(k))", SUM)),
     changed("20.2", "other-sizes", (SUM, SUM.replace("q.to", "tl.where(tl.arange(0, q.shape[1]) < 16, q, 0.0).to"))),
 ]
@@ -212,6 +219,14 @@ WRONG_FOLDS = [
         ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]"),
     ),
     changed("20.3", "not-in-bf16", ("weights.to(v.dtype)", "weights.to(tl.float16)")),
+    changed(
+        "20.3",
+        "tf32-by-the-order",
+        (PRODUCT, "tl.sum(weights[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)"),
+    ),
+    changed(
+        "20.3", "dot-in-half", ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v).to(v.dtype)")
+    ),
     changed("20.3", "dot-ignored", ("tl.dot(weights.to(v.dtype), v)", PRODUCT)),
     changed(
         "20.3",
@@ -383,7 +398,7 @@ def products_turned(q, k, held, scale, DOT: tl.constexpr):
     if DOT:
         s = scale * tl.dot(q, k.T)
     else:
-        s = tl.sum(k.to(tl.float32)[:, :, None] * (q.to(tl.float32) * scale).T[None, :, :], axis=1).T
+        s = tl.sum((q.to(tl.float32) * scale).T[None, :, :] * k.to(tl.float32)[:, :, None], axis=1).T
     return tl.where(held[None, :], s, -float("inf"))
 
 

@@ -18,6 +18,7 @@ TASKS = (
             addresses.one_block,
             addresses.the_compiler_takes_it,
             addresses.blocks_that_lie_scattered,
+            addresses.the_same_in_every_program,
             addresses.the_last_tile_is_not_full,
             addresses.a_block_of_any_size,
             addresses.blocks_of_all_layers_together,

@@ -1,5 +1,7 @@
 """Task 20.1: each mechanism of an address, alone. Addresses are compared as numbers: nothing is loaded from them."""
 
+from math import prod
+
 import torch
 
 from nanoserve.course.kernels.reference import KernelReference
@@ -45,6 +47,11 @@ def blocks_that_lie_scattered(probe: Probe) -> None:
     _offsets(probe, [1, 5, 5, 3, 5], 10, 2, (8, 4), "wrong-tile", {}, first=6)
 
 
+def the_same_in_every_program(probe: Probe) -> None:
+    """Eight programs, in a grid of 2 x 2 x 2, ask for the same tokens of the same table."""
+    _offsets(probe, [3, 0, 1], 6, 2, (8, 4), "program-counted", {}, reads="program-counted", grid=(2, 2, 2))
+
+
 def the_last_tile_is_not_full(probe: Probe) -> None:
     """Five tokens: the last three lanes of the second tile hold none."""
     _offsets(probe, [3, 0, 1], 5, 2, (8, 4), "wrong-tile", {}, reads="table-not-masked", first=4)
@@ -88,16 +95,18 @@ def _offsets(
     reads: str = "token-for-entry",
     first: int = 0,
     tile: int = 4,
+    grid: tuple[int, ...] = (1,),
 ) -> None:
-    """One case: the offsets of the held tokens, told by the first that differs."""
+    """One case: the offsets of the held tokens, in the first program to which others came."""
     tile = min(tile, 1 << (num_tokens - 1).bit_length())
     probe.calls.append(f"table = {table}, tokens {first} to {min(first + tile, num_tokens) - 1}")
     sizes = (first, num_tokens, block_size, *strides)
-    out, ids = torch.zeros(tile, dtype=torch.int64), torch.tensor(table, dtype=torch.int32)
+    out, ids = torch.zeros(prod(grid), tile, dtype=torch.int64), torch.tensor(table, dtype=torch.int32)
     with probe.on_error(ValueError, TypeError, AttributeError, slip="no-return", match="None"):
         run = tried(
-            probe, (1,), ids, out, *sizes, TILE=tile, race=slip, reads=reads, writes=slip, driver=DRIVER, calls=CALLS
+            probe, grid, ids, out, *sizes, TILE=tile, race=slip, reads=reads, writes=slip, driver=DRIVER, calls=CALLS
         )
     tokens = range(first, min(first + tile, num_tokens))
     right = [table[token // block_size] * strides[0] + token % block_size * strides[1] for token in tokens]
-    probe.equal(run.tensors["out"].tolist()[: len(right)], right, slip, slips)
+    rows = [row[: len(right)] for row in run.tensors["out"].tolist()]
+    probe.equal(next((row for row in rows if row != right), right), right, slip, slips)

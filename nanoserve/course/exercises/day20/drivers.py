@@ -10,11 +10,12 @@ from nanoserve.kernels.paged_decode import fold, scores, token_offsets
 def token_offsets_driver(
     table_ptr, out_ptr, first, num_tokens, block_size, block_stride, token_stride, TILE: tl.constexpr
 ):
-    """The offsets of TILE tokens from `first` on; -1 for those that are not held."""
+    """The offsets of TILE tokens from `first` on, a row from each program; -1 for those that are not held."""
+    row = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(2) + tl.program_id(2)
     tokens = first + tl.arange(0, TILE)
     held = tokens < num_tokens
     offsets = token_offsets(table_ptr, tokens, held, block_size, block_stride, token_stride)
-    tl.store(out_ptr + tl.arange(0, TILE), tl.where(held, offsets, -1))
+    tl.store(out_ptr + row * TILE + tl.arange(0, TILE), tl.where(held, offsets, -1))
 
 
 @triton.jit

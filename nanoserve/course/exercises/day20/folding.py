@@ -1,11 +1,16 @@
 """Task 20.3: each mechanism of the online softmax, alone. They are Day 18's, in a kernel."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from nanoserve.course.exercises.day20.numbers import same_numbers
+from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried
 from nanoserve.course.probe import Probe
+
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 DRIVER = KernelReference(f"{__package__}.drivers", "fold_driver")
 CALLS = "fold"
@@ -43,8 +48,9 @@ def the_first_tile(probe: Probe) -> None:
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
-    """The compiler takes the function without DOT, for a T4."""
+    """The compiler takes the function without DOT, for a T4, and for an A100 multiplies in fp32."""
     _built(probe, (7, 5), 8, False)
+    no_tf32(probe, _built(probe, (8, 0), 16, False, group=16))
 
 
 def a_higher_score_comes_later(probe: Probe) -> None:
@@ -100,10 +106,12 @@ def halves_are_summed_in_fp32(probe: Probe) -> None:
 
 
 def with_dot_the_same_numbers(probe: Probe) -> None:
-    """DOT=True with values in fp16: the same sums by `tl.dot`."""
+    """DOT=True with values in fp16: the same sums by `tl.dot`, of small numbers and of large ones."""
     s, v = torch.tensor([[0.0, -INF, 0.0, 0.0]]), torch.tensor([[1.0, 2.0], [9.0, 9.0], [4.0, 8.0], [16.0, 32.0]])
     with probe.on_error(AssertionError, TypeError, ValueError, slip="dot-of-two-types", match="dtype|types"):
         _compare(probe, s, v.half(), None, {}, "wrong-dot", tile=2, dot=True)
+    slips = {"dot-in-half": lambda came: bool(came[2].isinf().all())}
+    _compare(probe, torch.zeros(1, 4), torch.full((4, 1), 6e4).half(), None, slips, "wrong-dot", dot=True)
 
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
@@ -192,8 +200,9 @@ def _built(
     dot: bool,
     dtype: torch.dtype = torch.float32,
     slips: dict[str, str] = REFUSED,
-) -> object:
-    group = 16 if dot else 4
+    group: int = 4,
+) -> "Compiled":
+    group = 16 if dot else group
     arguments = torch.zeros(group, 2 * tile), torch.zeros(2 * tile, 16, dtype=dtype)
     state = torch.zeros(group), torch.zeros(group), torch.zeros(group, 16)
     return builds(

@@ -1,11 +1,15 @@
 """How Day 20 compares tensors: to 1e-5, told by the first row that differs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from nanoserve.course.kernels.trial import close, numbers
 from nanoserve.course.probe import Probe
+
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 Numbers = torch.Tensor | Sequence[torch.Tensor]
 MOST = 6  # numbers of a row that a verdict lists
@@ -33,6 +37,17 @@ def same_numbers(
         return "; ".join(_told(*four) for four in zip(shown, came, expected, what, strict=True))
 
     probe.equal(came, expected, slip, slips, same=_same, told=told)
+
+
+def no_tf32(probe: Probe, code: "Compiled") -> None:
+    """One case: no product of fp32 numbers was made a dot, which rounds them to tf32.
+
+    Raises:
+        Mismatch: one was; the compiler does that to `a * b` and a sum, as it would to `tl.dot`, by the factors' order.
+    """
+    probe.cases += 1
+    if count := code.ptx.count("tf32"):
+        probe.fail("fp32 multiplied in fp32", f"{count} lines of machine code that speak of tf32", "tf32-by-the-order")
 
 
 def _same(came: Numbers, other: Numbers | Callable[[Numbers], bool]) -> bool:

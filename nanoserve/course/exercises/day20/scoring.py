@@ -1,11 +1,16 @@
 """Task 20.2: each mechanism of the scores, alone."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from nanoserve.course.exercises.day20.numbers import same_numbers
+from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried, undefined
 from nanoserve.course.probe import Probe, in_16_bits
+
+if TYPE_CHECKING:
+    from nanoserve.course.kernels.ahead import Compiled
 
 DRIVER = KernelReference(f"{__package__}.drivers", "scores_driver")
 CALLS = "scores"
@@ -33,8 +38,9 @@ def products_of_queries_and_keys(probe: Probe) -> None:
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
-    """The compiler takes the function without DOT, for a T4."""
+    """The compiler takes the function without DOT, for a T4, and for an A100 multiplies in fp32."""
     _built(probe, (7, 5), 8, False)
+    no_tf32(probe, _built(probe, (8, 0), 16, False, group=16))
 
 
 def the_scale(probe: Probe) -> None:
@@ -73,9 +79,11 @@ def halves_are_multiplied_in_fp32(probe: Probe) -> None:
 
 
 def with_dot_the_same_numbers(probe: Probe) -> None:
-    """DOT=True: the same products by `tl.dot`."""
+    """DOT=True: the same products by `tl.dot`, of small numbers and of large ones in fp16."""
     q, k = _numbers(4, 4), _numbers(4, 4).roll(1, 0)
     _scored(probe, q, k, 3, 0.5, "wrong-dot", {"dot-not-transposed": _masked(0.5 * q @ k, 3)}, dot=True)
+    q, k = torch.full((2, 4, 4), 150.0).half()
+    _scored(probe, q, k, 4, 1.0, "wrong-dot", {"dot-in-half": torch.full((4, 4), INF)}, dot=True)
 
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
@@ -143,8 +151,9 @@ def _built(
     dot: bool,
     dtype: torch.dtype = torch.float16,
     refused: dict[str, str] = REFUSED,
-) -> object:
-    dtype, group = (dtype, 16) if dot else (torch.float32, 4)
+    group: int = 4,
+) -> "Compiled":
+    dtype, group = (dtype, 16) if dot else (torch.float32, group)
     q, k = torch.zeros(group, dim, dtype=dtype), torch.zeros(16, dim, dtype=dtype)
     shape = {"GROUP": group, "DIM": dim, "TILE": 16, "DOT": dot}
     return builds(
