@@ -224,9 +224,7 @@ WRONG_FOLDS = [
         "tf32-by-the-order",
         (PRODUCT, "tl.sum(weights[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)"),
     ),
-    changed(
-        "20.3", "dot-in-half", ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v).to(v.dtype)")
-    ),
+    changed("20.3", "dot-in-half", ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v).to(v.dtype)")),
     changed("20.3", "dot-ignored", ("tl.dot(weights.to(v.dtype), v)", PRODUCT)),
     changed(
         "20.3",
