@@ -1,16 +1,21 @@
 """What Day 24 brings of its own: engines of a learner's own parts, the numbers of its questions, the planted fault."""
 
+from dataclasses import replace
+
 import pytest
 
 import nanoserve
 from nanoserve import Engine, KVPool, PagedSlotKVCache, Scheduler, SlotKVCache, Slots
+from nanoserve.course.checking import examine
 from nanoserve.course.exercises.day23.stand_in import CountingModel
 from nanoserve.course.exercises.day23.traffic import feed
 from nanoserve.course.exercises.day24.planted import SuspectScheduler
 from nanoserve.course.exercises.day24.traffic import engine_of, over_pages, over_rows, put_together
 from nanoserve.course.exercises.day24.trial import Prefiller
+from nanoserve.course.tasks import find
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_svg import Bar, slot_bars
+from tests.answers.day24 import ALIKE
 
 
 class Own(nanoserve.Slots):
@@ -103,3 +108,9 @@ def test_the_prefiller_fails_when_it_is_told_to_and_remembers_the_pads():
     model.prefill_fails = False
     engine.run()
     assert model.pads == [2, 0]
+
+
+@pytest.mark.parametrize("wrong", ALIKE, ids=lambda wrong: f"{wrong.task}-{wrong.answer.__name__}")
+def test_another_way_into_a_slip_is_told_the_same(wrong):
+    verdict = examine(replace(find(wrong.task), seconds=60), wrong.answer)
+    assert (verdict.status, verdict.slip_id) == ("not yet", wrong.slip), verdict.text()

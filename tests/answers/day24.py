@@ -9,6 +9,7 @@ from nanoserve.prefill import PrefillCache, left_pad
 from tests.answers import Right, Wrong
 
 WRONG: list[Wrong] = []
+ALIKE: list[Wrong] = []  # other ways into a slip that somebody is told already
 RIGHT: list[Right] = []
 reference = nanoserve.Scheduler
 
@@ -16,6 +17,14 @@ reference = nanoserve.Scheduler
 def wrong(task, slip):
     def keep(answer):
         WRONG.append(Wrong(task, slip, answer))
+        return answer
+
+    return keep
+
+
+def alike(task, slip):
+    def keep(answer):
+        ALIKE.append(Wrong(task, slip, answer))
         return answer
 
     return keep
@@ -261,6 +270,190 @@ class ByTheTable(Room):
     def grow(self, slot):
         table = self.tables[slot]
         table.append(self.lengths[slot] + 1 - table.num_tokens)
+
+
+@wrong("24.1", "promised-only")
+class YieldsTheCount(Room):
+    def _blocks_due(self):
+        yield sum(self.due(slot) for slot in self.tables)
+
+
+@alike("24.1", "promised-only")
+class AnswersLater(Room):
+    async def reserve_step(self):
+        return super().reserve_step()
+
+
+@wrong("24.1", "longest-for-all")
+class AllAsTheLongest(Room):
+    def due(self, slot):
+        return self._blocks_for(self.seq_len + 1) - len(self.tables[slot].block_ids)
+
+
+@wrong("24.1", "taken-by-counting")
+class CountsAndTakes(Room):
+    def _blocks_due(self):
+        blocks = super()._blocks_due()
+        if blocks <= self.allocator.num_free:
+            for slot in self.tables:
+                self.grow(slot)
+        return blocks
+
+
+@wrong("24.1", "lengths-by-place")
+class SideBySide(Room):
+    def _blocks_due(self):
+        pairs = zip(self.lengths, self.tables.values(), strict=False)
+        return sum(self._blocks_for(length + 1) - len(table.block_ids) for length, table in pairs)
+
+
+@wrong("24.1", "a-number-for-yes")
+class AnswersInNumbers(Room):
+    def reserve_step(self):
+        return int(super().reserve_step())
+
+
+@wrong("24.1", "a-number-for-no")
+class ZeroForNo(Room):
+    def reserve_step(self):
+        return super().reserve_step() or 0
+
+
+@wrong("24.1", "not-for-all")
+class ReturnsInTheLoop(Room):
+    def reserve_step(self):
+        if not self.fits():
+            return False
+        for slot in self.tables:
+            self.grow(slot)
+            return True
+        return True
+
+
+@alike("24.1", "not-for-all")
+class BreaksTheLoop(Room):
+    def reserve_step(self):
+        if not self.fits():
+            return False
+        for slot in self.tables:
+            self.grow(slot)
+            break
+        return True
+
+
+@alike("24.1", "not-for-all")
+class GrowsTheFirst(Room):
+    def reserve_step(self):
+        if not self.fits():
+            return False
+        for slot in list(self.tables)[:1]:
+            self.grow(slot)
+        return True
+
+
+@wrong("24.1", "idle-refused")
+class NobodyIsRefused(Room):
+    def fits(self):
+        return bool(self.tables) and super().fits()
+
+
+@alike("24.1", "never-asks")
+class AsksForTheUsed(Room):
+    def fits(self):
+        return self.seq_len < self.max_len and self._blocks_due() <= self.allocator.num_used
+
+
+@alike("24.1", "never-asks")
+class AsksForThePool(Room):
+    def fits(self):
+        return self.seq_len < self.max_len and self._blocks_due() <= self.allocator.num_blocks
+
+
+@alike("24.1", "never-asks")
+class BothReasonsAtOnce(Room):
+    def fits(self):
+        return not (self.seq_len == self.max_len and self._blocks_due() > self.allocator.num_free)
+
+
+@wrong("24.1", "raised-for-no")
+class RaisesForNo(Room):
+    def reserve_step(self):
+        if not self.fits():
+            raise nanoserve.KVCacheExhausted("no room for another token")
+        return super().reserve_step()
+
+
+@wrong("24.1", "given-away")
+class RollsBackByRelease(Room):
+    def reserve_step(self):
+        grown = []
+        try:
+            for slot in self.tables:
+                self.grow(slot)
+                grown.append(slot)
+        except nanoserve.KVCacheExhausted:
+            for slot in grown:
+                self.release(slot)
+            return False
+        return True
+
+
+@alike("24.1", "counted-too-early")
+class CountsAndGrows(Room):
+    def grow(self, slot):
+        self.lengths[slot] += 1
+        self._grow(slot, self.lengths[slot])
+
+
+@alike("24.1", "nothing-taken")
+class OnlyCountsTheTokens(Room):
+    def grow(self, slot):
+        self.lengths[slot] += 1
+
+
+@wrong("24.1", "one-length-asked")
+class TheFirstSlotsEnd(Room):
+    def fits(self):
+        return self.lengths[0] != self.max_len and self._blocks_due() <= self.allocator.num_free
+
+
+@alike("24.1", "one-length-asked")
+class TheLastTablesEnd(Room):
+    def fits(self):
+        last = next(reversed(self.tables), 0)
+        return self.lengths[last] != self.max_len and self._blocks_due() <= self.allocator.num_free
+
+
+@wrong("24.1", "end-asked-in-the-loop")
+class AsksEachForItsEnd(Room):
+    def reserve_step(self):
+        if self._blocks_due() > self.allocator.num_free:
+            return False
+        for slot in self.tables:
+            if self.lengths[slot] == self.max_len:
+                return False
+            self.grow(slot)
+        return True
+
+
+@alike("24.1", "end-asked-in-the-loop")
+class AsksBothInTheLoop(Room):
+    def reserve_step(self):
+        for slot in self.tables:
+            if self.lengths[slot] == self.max_len or self._blocks_due() > self.allocator.num_free:
+                return False
+            self.grow(slot)
+        return True
+
+
+@wrong("24.1", "end-asked-too-late")
+class AsksForTheEndAtTheEnd(Room):
+    def reserve_step(self):
+        if self._blocks_due() > self.allocator.num_free:
+            return False
+        for slot in self.tables:
+            self.grow(slot)
+        return self.seq_len < self.max_len
 
 
 @right("24.1")
@@ -584,6 +777,62 @@ class CountsInBothPlaces(Gives):
             self.preemptions += 1
 
 
+@wrong("24.2", "line-is-no-deque")
+class ALineOfItsOwn(Gives):
+    def line_up(self, request):
+        self.waiting = [request, *self.waiting]
+
+
+@wrong("24.2", "counts-from-the-start")
+class SetsTheCount(Gives):
+    def count(self):
+        self.preemptions = 1
+
+
+@wrong("24.2", "last-id-goes")
+class TheLastId(Gives):
+    def victim(self):
+        return max(self.running.values(), key=lambda request: request.id)
+
+
+@alike("24.2", "lowest-slot-goes")
+class TheFirstId(Gives):
+    def victim(self):
+        return min(self.running.values(), key=lambda request: request.id)
+
+
+@wrong("24.2", "shortest-goes")
+class TheShortest(Gives):
+    def victim(self):
+        return min(reversed(self.running.values()), key=lambda request: len(request.token_ids))
+
+
+@wrong("24.2", "only-so-many-tries")
+class ThreeTries(Gives):
+    def make_room(self):
+        for _ in range(3):
+            if self.slots.reserve_step():
+                break
+            self.preempt(self.victim())
+
+
+@wrong("24.2", "by-their-ids")
+class SortsTheLine(Gives):
+    def make_room(self):
+        super().make_room()
+        self.waiting = deque(sorted(self.waiting, key=lambda request: request.id))
+
+
+@wrong("24.2", "preempted-by-hand")
+class PreemptsInPlace(Gives):
+    def make_room(self):
+        while not self.slots.reserve_step():
+            newest = self.victim()
+            self._release(newest)
+            self.waiting.appendleft(newest)
+            self.preemptions += 1
+
+
 @right("24.2")
 class FromTheEndOfAList(nanoserve.Scheduler):
     def make_room(self):
@@ -890,7 +1139,8 @@ class TheArgmax(Admits):
 @wrong("24.3", "another-draw")
 class DrawsTwice(Admits):
     def tokens(self, batch, logits):
-        super().tokens(batch, logits)
+        for request, row in zip(batch, logits[:, -1], strict=True):
+            request.run.next_token(row)
         return super().tokens(batch, logits)
 
 
@@ -1015,6 +1265,153 @@ class StartsAndThenStores(Admits):
         self.store(slots, prefill, pad_lens)
         self.count(batch)
         self.accept(batch, tokens)
+
+
+class Batches(Admits):
+    """The reference, with a batch and slots to be got wrong."""
+
+    def batch(self):
+        return self.scheduler.next_in_line()
+
+    def seats(self, batch):
+        return self.slots.free_slots()[: len(batch)]
+
+    def begin(self, batch, slots):
+        self.scheduler.start(batch, slots)
+
+    def _admit(self):
+        batch = self.batch()
+        if not batch:
+            return
+        logits, prefill, pad_lens = self.prefilled(batch)
+        tokens = self.tokens(batch, logits)
+        slots = self.seats(batch)
+        self.store(slots, prefill, pad_lens)
+        self.begin(batch, slots)
+        self.count(batch)
+        self.accept(batch, tokens)
+
+
+@wrong("24.3", "nobody-comes-in")
+class DoesNothing(Admits):
+    def _admit(self):
+        pass
+
+
+@alike("24.3", "nobody-comes-in")
+class GoesWhenSomebodyWaits(Admits):
+    def _admit(self):
+        if self.scheduler.next_in_line():
+            return
+
+
+@wrong("24.3", "other-positions-asked")
+class AsksForAllPositions(Admits):
+    def tokens(self, batch, logits):
+        width = max(map(len, self.texts(batch)))
+        return self._choose(batch, logits[:, width - 1, :])
+
+
+@wrong("24.3", "newest-cut-off")
+class AllButTheLastId(Admits):
+    def texts(self, batch):
+        return [request.token_ids[:-1] for request in batch]
+
+
+@wrong("24.3", "handed-out-twice")
+class AppendsAndAccepts(Admits):
+    def accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens.append(token)
+        super().accept(batch, tokens)
+
+
+@wrong("24.3", "started-by-hand")
+class StartsByHand(Batches):
+    def begin(self, batch, slots):
+        for slot, request in zip(slots, batch, strict=True):
+            self.scheduler.waiting.popleft()
+            self.scheduler.running[slot] = request
+            request.state = "running"
+
+
+@alike("24.3", "started-by-hand")
+class StaysInLine(Batches):
+    def begin(self, batch, slots):
+        for slot, request in zip(slots, batch, strict=True):
+            self.scheduler.running[slot] = request
+            request.slot, request.state = slot, "running"
+
+
+@wrong("24.3", "counted-as-a-step")
+class CountsAStep(Admits):
+    def count(self, batch):
+        super().count(batch)
+        self._steps += 1
+
+
+@wrong("24.3", "not-all-come-in")
+class OneAtATime(Batches):
+    def batch(self):
+        return super().batch()[:1]
+
+
+@wrong("24.3", "order-turned")
+class TheLastFirst(Batches):
+    def batch(self):
+        return super().batch()[::-1]
+
+
+@wrong("24.3", "padded-behind")
+class PadsBehind(Admits):
+    def prefilled(self, batch):
+        texts = self.texts(batch)
+        longest = max(map(len, texts))
+        pad_lens = [longest - len(text) for text in texts]
+        ids = torch.tensor([text + [0] * pads for text, pads in zip(texts, pad_lens, strict=True)])
+        prefill = PrefillCache(pad_lens)
+        return self.model(ids, prefill), prefill, pad_lens
+
+
+@wrong("24.3", "whole-line")
+class TheWholeLine(Batches):
+    def batch(self):
+        return list(self.scheduler.waiting)
+
+
+@wrong("24.3", "slot-is-taken")
+class FromSlotZero(Batches):
+    def seats(self, batch):
+        return list(range(len(batch)))
+
+
+@wrong("24.3", "counted-after-the-token")
+class CountsLast(Admits):
+    def count(self, batch):
+        pass
+
+    def accept(self, batch, tokens):
+        super().accept(batch, tokens)
+        super().count(batch)
+
+
+@wrong("24.3", "pads-counted")
+class CountsTheWidth(Admits):
+    def count(self, batch):
+        width = max(len(request.token_ids) for request in batch)
+        self._recomputed += sum(width - 1 for request in batch if request.tokens)
+
+
+@wrong("24.3", "first-time-forgotten")
+class SetsTheCounter(Admits):
+    def count(self, batch):
+        self._recomputed = sum(len(request.token_ids) - 1 for request in batch if request.tokens)
+
+
+@right("24.3")
+class FromTheHighestSlot(Batches):
+    def seats(self, batch):
+        return self.slots.free_slots()[-len(batch) :]
 
 
 @right("24.3")

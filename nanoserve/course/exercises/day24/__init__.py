@@ -1,6 +1,6 @@
 """Day 24: the pool runs out in the middle of a text; who gives way, and how it comes back."""
 
-from nanoserve.course.exercises.day24 import coming_back, due, failing, making_room, preempting, reserving
+from nanoserve.course.exercises.day24 import coming_back, coming_in, due, failing, making_room, preempting, reserving
 from nanoserve.course.tasks import Task, load_slips
 from nanoserve.engine import Engine
 from nanoserve.scheduler import Scheduler
@@ -22,12 +22,14 @@ TASKS = (
             due.each_sequence_has_blocks_of_its_own,
             due.an_idle_slot_needs_none,
             reserving.blocks_that_are_due_are_taken,
+            reserving.tokens_are_counted_later,
+            reserving.nobody_is_here,
             reserving.nothing_due_and_nothing_free,
             reserving.a_block_due_and_none_free,
             reserving.all_or_none,
             reserving.the_same_step_again_takes_nothing,
-            reserving.tokens_are_counted_later,
             reserving.a_row_has_an_end,
+            reserving.at_the_end_nobody_gets_any,
             reserving.the_devices_table_follows,
         ),
         slips=SLIPS,
@@ -49,6 +51,8 @@ TASKS = (
             making_room.nobody_goes_while_there_is_room,
             making_room.the_newest_goes,
             making_room.as_often_as_it_takes,
+            making_room.the_newest_goes_whatever_it_has_said,
+            making_room.many_may_have_to_go,
             making_room.they_line_up_by_their_age,
             making_room.the_last_one_goes_too,
             making_room.each_is_counted_once,
@@ -64,14 +68,16 @@ TASKS = (
         inherits=True,
         writes=("_admit",),
         stages=(
-            coming_back.nobody_waits,
-            coming_back.a_prompt_comes_in,
-            coming_back.prompts_of_any_length_come_together,
+            coming_in.nobody_waits,
+            coming_in.a_prompt_comes_in,
+            coming_in.prompts_of_any_length_come_together,
+            coming_in.as_many_as_fit,
+            coming_in.beside_one_who_runs,
             coming_back.the_text_goes_on_where_it_was,
             coming_back.what_is_computed_again_is_counted,
             coming_back.old_and_new_come_together,
             coming_back.it_may_happen_again,
-            coming_back.who_is_complete_leaves_at_once,
+            coming_in.who_is_complete_leaves_at_once,
             coming_back.a_seed_draws_once_a_token,
             failing.a_prefill_that_failed_has_not_happened,
             failing.nothing_is_stored_before_the_choice,

@@ -9,7 +9,7 @@ def a_block_is_due_when_the_last_one_is_full(probe: Probe) -> None:
     came = []
     for length in (3, 4, 5, 7, 8):
         came.append(Ledger(probe, {0: length}, num_free=5).due())
-    probe.calls[:] = ["slots._blocks_due(), for a sequence of 3, 4, 5, 7 and 8 tokens in blocks of 4"]
+    probe.calls[:] = ["blocks of 4; slots._blocks_due() for a sequence of 3, 4, 5, 7 and 8 tokens"]
     giveaways = {
         "a-token-early": [1, 0, 0, 1, 0],
         "a-token-late": [0, 0, 1, 0, 0],
@@ -22,9 +22,10 @@ def a_block_is_due_when_the_last_one_is_full(probe: Probe) -> None:
 
 def each_sequence_has_blocks_of_its_own(probe: Probe) -> None:
     """each sequence has blocks of its own"""
-    lengths = dict(enumerate((4, 4, 4, 4, 4, 7)))
-    giveaways = {"tokens-pooled": 2, "longest-only": 0, "whether-and-not-how-many": True}
-    probe.equal(Ledger(probe, lengths, num_free=9).due(), 5, "other-sum", giveaways)
+    ledger = Ledger(probe, dict(enumerate((4, 4, 4, 4, 4, 11))), num_free=9)
+    giveaways = {"tokens-pooled": 2, "longest-only": 0, "whether-and-not-how-many": True, "longest-for-all": 10}
+    probe.equal(ledger.due(), 5, "other-sum", giveaways)
+    probe.equal(ledger.free(), 9, "taken-by-counting")
 
 
 def an_idle_slot_needs_none(probe: Probe) -> None:
@@ -32,4 +33,4 @@ def an_idle_slot_needs_none(probe: Probe) -> None:
     ledger = Ledger(probe, {1: 4}, num_free=9, num_slots=4)
     with probe.on_error(KeyError, slip="idle-has-no-table"):
         came = ledger.due()
-    probe.equal(came, 1, "idle-counted")
+    probe.equal(came, 1, "idle-counted", {"lengths-by-place": 0})

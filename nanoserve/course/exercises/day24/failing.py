@@ -15,12 +15,12 @@ def a_prefill_that_failed_has_not_happened(probe: Probe) -> None:
     line, recomputed = [request.id for request in trial.scheduler.waiting], trial.engine.stats.recomputed_tokens
     came = line, trial.running(), recomputed
     giveaways = {
-        "started-too-early": ([], {0: "A"}, 0),
-        "counted-before-it-happened": (["A"], {}, 4),
-        "out-of-the-line-too-early": ([], {}, 0),
+        "started-too-early": ([], ["A"], 0),
+        "counted-before-it-happened": (["A"], [], 4),
+        "out-of-the-line-too-early": ([], [], 0),
     }
     told = "waiting {0[0]}, running {0[1]}, recomputed {0[2]}".format
-    probe.equal(came, (["A"], {}, 0), "not-as-before", giveaways, told=told)
+    probe.equal(came, (["A"], [], 0), "not-as-before", giveaways, told=told)
     trial.model.prefill_fails = False
     trial.admit()
     probe.equal(trial.tokens(a), [[11, 12, 13, 14]], "lost-in-the-failure")
@@ -44,7 +44,7 @@ def nobody_runs_without_their_blocks(probe: Probe) -> None:
     trial.slots.admit = _raise
     probe.calls.append("slots.admit raises")
     probe.raises(RuntimeError, trial.admit, slips={None: "store-swallowed"})
-    probe.equal(trial.running(), {}, "started-before-stored")
+    probe.equal(trial.running(), [], "started-before-stored")
 
 
 def _raise(*args: object) -> NoReturn:

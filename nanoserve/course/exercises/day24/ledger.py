@@ -1,12 +1,13 @@
 """Slots of the learner's that keep the books and hold no tensors, and what the verdict tells of them."""
 
 from collections.abc import Mapping
+from inspect import iscoroutine, isgenerator
 
 import torch
 
 from nanoserve.allocator import BlockAllocator
 from nanoserve.block_table import BlockTable
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 from nanoserve.course.view.state import plural
 from nanoserve.slots import Slots
 
@@ -41,25 +42,36 @@ class Ledger:
         self.slots = probe.subject(num_slots, max_len, torch.device("cpu"), allocator)
         for slot, length in lengths.items():
             seat(self.slots, slot, length)
-        told = ", ".join(f"slot {slot} holds {plural(length, 'token')}" for slot, length in lengths.items())
-        end = f" of {max_len} at most" if max_len < 1000 else ""
+        end = f"; max_len is {max_len}" if max_len < 1000 else ""
         probe.calls[:] = [
-            f"{plural(num_slots, 'slot')} over blocks of {block_size}, {num_free} of them free; {told}{end}"
+            f"{plural(num_slots, 'slot')} over blocks of {block_size}, {num_free} of them free{end}",
+            *(f"slot {slot} holds {plural(length, 'token')}" for slot, length in lengths.items()),
         ]
 
     def due(self) -> object:
         """The learner's count."""
-        return self.probe.record("slots._blocks_due()", self.slots._blocks_due)
+        return self._ran(self.probe.record("slots._blocks_due()", self.slots._blocks_due), "a number of blocks")
 
     def reserve(self) -> object:
         """The learner's answer."""
-        return self.probe.record("slots.reserve_step()", self.slots.reserve_step)
+        return self._ran(self.probe.record("slots.reserve_step()", self.slots.reserve_step), "True or False")
 
     def blocks(self) -> list[int]:
         """How many blocks each sequence has."""
         tables = self.slots.tables.values()
         line = "[len(table.block_ids) for table in slots.tables.values()]"
         return self.probe.record(line, lambda: [len(table.block_ids) for table in tables])
+
+    def free(self) -> int:
+        """How many blocks are free."""
+        return self.probe.record("slots.allocator.num_free", lambda: self.slots.allocator.num_free)
+
+    def _ran(self, came: object, wanted: str) -> object:
+        """The answer, unless the method has only promised one."""
+        if isgenerator(came) or iscoroutine(came):
+            came.close()
+            self.probe.fail(wanted, kind(came), "promised-only")
+        return came
 
 
 def seat(slots: Slots, slot: int, num_tokens: int) -> None:

@@ -6,9 +6,9 @@ from nanoserve.course.probe import Probe
 
 
 def _three_full(probe: Probe) -> tuple[Shortage, Named, Named, Named]:
-    """A, B and C have a full block each, and there are no others."""
+    """A, D and B have a full block each, and there are no others; who is older, their ids do not say."""
     scene = Shortage(probe, 3, 3)
-    return scene, *(scene.runs(name, slot, 4, 5) for slot, name in enumerate("ABC"))
+    return scene, *(scene.runs(name, slot, 4, 5) for slot, name in enumerate("ADB"))
 
 
 def nobody_goes_while_there_is_room(probe: Probe) -> None:
@@ -21,11 +21,10 @@ def nobody_goes_while_there_is_room(probe: Probe) -> None:
 
 
 def the_newest_goes(probe: Probe) -> None:
-    """the newest goes, whatever its slot and its size, and the others have their room"""
-    scene = Shortage(probe, 5, 10)  # five blocks are due, and four are free
-    a, b = scene.runs("A", 1, 4, 5), scene.runs("B", 4, 4, 5)
-    c, d, e = scene.runs("C", 2, 8, 5), scene.runs("D", 0, 4, 5), scene.runs("E", 3, 4, 5)
-    everyone = {1: a, 4: b, 2: c, 0: d, 3: e}
+    """the newest goes, whatever its slot, its size and its id, and the others have their room"""
+    scene = Shortage(probe, 6, 12)  # six blocks are due, and five are free
+    places = {"D": (1, 4), "B": (5, 4), "E": (2, 8), "F": (4, 4), "A": (0, 4), "C": (3, 4)}  # slot and tokens
+    everyone = {slot: scene.runs(name, slot, length, 5) for name, (slot, length) in places.items()}
 
     def without(*slots: int) -> dict[int, Named]:
         return {slot: request for slot, request in everyone.items() if slot not in slots}
@@ -33,29 +32,52 @@ def the_newest_goes(probe: Probe) -> None:
     scene.makes_room()
     giveaways = {
         "oldest-goes": without(1),
-        "highest-slot-goes": without(4),
+        "highest-slot-goes": without(5),
         "biggest-goes": without(2),
+        "last-id-goes": without(4),
         "lowest-slot-goes": without(0),
         "all-go": {},
         "nobody-goes": everyone,
     }
     probe.equal(scene.running(), without(3), "other-victim", giveaways)
-    probe.equal(_blocks(scene), {"A": 2, "B": 2, "C": 3, "D": 2}, "not-asked-again")
+    probe.equal(_blocks(scene), {"D": 2, "B": 2, "E": 3, "F": 2, "A": 2}, "not-asked-again")
 
 
 def as_often_as_it_takes(probe: Probe) -> None:
     """one may not be enough"""
-    scene, a, b, _ = _three_full(probe)  # without C one block is free, and A and B need one each
+    scene, a, d, _ = _three_full(probe)  # without B one block is free, and A and D need one each
     scene.makes_room()
-    probe.equal(scene.running(), {0: a}, "too-many-go", {"one-only": {0: a, 1: b}})
+    probe.equal(scene.running(), {0: a}, "too-many-go", {"one-only": {0: a, 1: d}})
+
+
+def the_newest_goes_whatever_it_has_said(probe: Probe) -> None:
+    """the newest goes, though its text is the longer one"""
+    scene = Shortage(probe, 2, 3)
+    a, _ = scene.runs("A", 0, 4, 5), scene.runs("B", 1, 8, 5)
+    scene.makes_room()
+    probe.equal(scene.running(), {0: a}, "shortest-goes")
+
+
+def many_may_have_to_go(probe: Probe) -> None:
+    """many may have to go"""
+    scene = Shortage(probe, 24, 24)
+    for slot in range(24):
+        scene.runs(f"R{slot}", slot, 4, 5)
+    probe.calls[1:] = ["R0 to R23 run, each with a full block of its own, and no other is free"]
+    scene.makes_room()
+    came = probe.record("len(scheduler.running)", lambda: len(scene.scheduler.running))
+    probe.equal(came, 12, "only-so-many-tries")
 
 
 def they_line_up_by_their_age(probe: Probe) -> None:
     """several line up by their age, before all that never ran"""
-    scene, _, b, c = _three_full(probe)
-    d = scene.waits("D", 3, 5)
+    scene, _, d, b = _three_full(probe)
+    c = scene.waits("C", 3, 5)
     scene.makes_room()
-    probe.equal(scene.waiting(), [b, c, d], "line-mixed", {"newest-first": [c, b, d]})
+    giveaways = {"newest-first": [b, d, c], "by-their-ids": [b, c, d]}
+    probe.equal(scene.waiting(), [d, b, c], "line-mixed", giveaways)
+    states = probe.record("D.state, B.state", lambda: (d.state, b.state))
+    probe.equal(states, ("waiting", "waiting"), "preempted-by-hand")
 
 
 def the_last_one_goes_too(probe: Probe) -> None:

@@ -32,6 +32,8 @@ def it_waits_at_the_front(probe: Probe) -> None:
     b, c = scene.preempts("B"), scene.requests["C"]
     giveaways = {"at-the-back": [c, b], "in-no-line": [c]}
     probe.equal(scene.waiting(), [b, c], "other-line", giveaways)
+    with probe.on_error(AttributeError, slip="line-is-no-deque", match="popleft"):
+        probe.record("scheduler.start([B], [1])", scene.scheduler.start, [b], [1], shows_result=False)
 
 
 def it_waits_like_any_other(probe: Probe) -> None:
@@ -58,6 +60,7 @@ def prompt_and_text_stay(probe: Probe) -> None:
 def it_is_counted(probe: Probe) -> None:
     """it is counted"""
     scene = _busy(probe)
-    scene.preempts("B")
-    came = probe.record("scheduler.preemptions", lambda: scene.scheduler.preemptions)
-    probe.equal(came, 1, "other-count", {"not-counted": 0})
+    for name, so_far, slip in (("B", 1, "other-count"), ("A", 2, "counts-from-the-start")):
+        scene.preempts(name)
+        came = probe.record("scheduler.preemptions", lambda: scene.scheduler.preemptions)
+        probe.equal(came, so_far, slip, {"not-counted": 0})

@@ -81,17 +81,27 @@ class Trial:
         names = ", ".join(f"{request.id}.tokens" for request in requests)
         return self.probe.record(names, lambda: [list(request.tokens) for request in requests])
 
-    def running(self) -> dict[int, str]:
-        """The ids of those that run, by slot."""
-        line = "{slot: request.id for each that runs}"
-        return self.probe.record(line, lambda: {slot: r.id for slot, r in self.scheduler.running.items()})
+    def running(self) -> list[str]:
+        """The ids of those that run, oldest first: any free slot is as good as another."""
+        line = "[request.id for each that runs]"
+        return self.probe.record(line, lambda: [request.id for request in self.scheduler.running.values()])
 
-    def stored(self, slot: int) -> list[int]:
-        """The ids whose keys and values lie in a slot's blocks: to this model, a token's key is its id."""
+    def lengths(self, *requests: Request) -> list[int]:
+        """How many tokens the slots of these requests hold."""
+        names = ", ".join(request.id for request in requests)
+        line = f"[slots.lengths[request.slot] for {names}]"
+        return self.probe.record(line, lambda: [self.slots.lengths[request.slot] for request in requests])
+
+    def recomputed(self) -> int:
+        """The engine's counter of tokens computed again."""
+        return self.probe.record("engine.stats.recomputed_tokens", lambda: self.engine.stats.recomputed_tokens)
+
+    def stored(self, request: Request) -> list[int]:
+        """The ids whose keys and values lie in a request's blocks: to this model, a token's key is its id."""
 
         def read() -> list[int]:
-            table = self.slots.tables[slot]
+            table = self.slots.tables[request.slot]
             keys = self.slots.pool.k[0].flatten()
-            return [int(keys[table.slot(p)]) for p in range(self.slots.lengths[slot])]
+            return [int(keys[table.slot(p)]) for p in range(self.slots.lengths[request.slot])]
 
-        return self.probe.record(f"the tokens stored in slot {slot}", read)
+        return self.probe.record(f"the tokens stored in the slot of {request.id}", read)
