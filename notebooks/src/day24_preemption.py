@@ -127,8 +127,8 @@ print(inspect.getsource(nanoserve.Request.token_ids.fget))
 # {task 24.3}
 #
 # - `self.scheduler.next_in_line()` is a list of requests; it may be empty.
-# - `left_pad(texts)` gives ids and pad counts. `self.model(ids, PrefillCache(pad_lens))` gives logits, and fills that
-#   cache with keys and values.
+# - `left_pad(texts)` gives ids and pad counts. `self.model(ids, PrefillCache(pad_lens))` fills that cache with keys and
+#   values. The logits that it gives are the last position's alone, (batch, 1, vocab_size).
 # - `self._choose(batch, rows)` gives each one's next token, out of its row of the last logits. Who comes back gets the
 #   **next** one here, and not the first again.
 # - `self.slots.admit(slots, prefill, pad_lens)` stores; `self.slots.free_slots()` says where there is room.
@@ -176,12 +176,12 @@ for what, came, guess in (
 # two back, which is just enough for A and B. It has five new tokens by then; prompt and all but the newest of these
 # are computed again.
 #
-# Now for real: SmolLM2, four slots, and yesterday's twelve texts. Every third of them draws with a seed, the others
-# are greedy. They get little more than half of the blocks that they would like to have.
+# Now for real: SmolLM2, four slots, and yesterday's twelve texts. They get little more than half of the blocks that
+# they would like to have.
 
 # %%
 model, tokenizer = load_model(), load_tokenizer()
-twelve = [
+twelve = [  # every third one draws with a seed, the others are greedy
     (tokenizer.encode(text), num_new, {"temperature": 0.8, "seed": number} if number % 3 == 1 else {})
     for number, (text, num_new) in enumerate(TEXTS.items())
 ]
@@ -419,7 +419,7 @@ for name, engine, timeline in (
 #   requests came in, were thrown out half-way, and came in again
 #   ([#25538](https://github.com/vllm-project/vllm/issues/25538),
 #   [#21809](https://github.com/vllm-project/vllm/pull/21809)). Now `allocate_slots` has `full_sequence_must_fit`, which
-#   asks for what your `stored_soon` asks for.
+#   asks for what Day 23's `Request.stored_soon` asks for.
 # - **A cheaper way back.** Freed blocks keep what they hold until somebody takes them. With prefix caching, a request
 #   that comes back soon finds its own blocks again. These counted as cache hits once, and random prompts showed a hit
 #   rate of 32 % ([#25780](https://github.com/vllm-project/vllm/issues/25780)): count apart what was there before.
@@ -453,25 +453,25 @@ for name, engine, timeline in (
 #
 # ### What you have built
 #
-# Twelve days ago there was a tensor of `max_len` for everybody. Now there is an engine: texts of any length, from one
+# Eleven days ago there was a tensor of `max_len` for everybody. Now there is an engine: texts of any length, from one
 # pool of blocks, through kernels that read them where they lie, with the very tokens that each would have alone. You
 # can open vLLM and find your way:
 #
-# | day | yours | vLLM's | in `vllm/v1/` |
-# | --- | --- | --- | --- |
-# | 13 | `kv_bytes_per_token` | `AttentionSpec.page_size_bytes` | `kv_cache_interface.py` |
-# | 14 | `BlockAllocator` | `BlockPool` | `core/block_pool.py` |
-# | 15 | `BlockTable`, as it grows | `SingleTypeKVCacheManager` | `core/single_type_kv_cache_manager.py` |
-# | 15 | `BlockTable`, as it is read | `BlockTable` | `worker/block_table.py` |
-# | 16 | `write_by_slot` | `FlashAttentionImpl.do_kv_cache_update` | `attention/backends/flash_attn.py` |
-# | 17 | `sample` | `Sampler` | `sample/sampler.py` |
-# | 17 | `generate_stream` | `AsyncLLM.generate` | `engine/async_llm.py` |
-# | 18 to 21 | `paged_attention` | `kernel_unified_attention` | `attention/ops/triton_unified_attention.py` |
-# | 22 | `PagedSlotKVCache.places` | `BlockTables.compute_slot_mappings` | `worker/gpu/block_table.py` |
-# | 23 | `Scheduler.next_in_line` | `Scheduler.schedule` | `core/sched/scheduler.py` |
-# | 23 | `Engine.step` | `EngineCore.step` | `engine/core.py` |
-# | 24 | `Slots.reserve_step` | `KVCacheManager.allocate_slots` | `core/kv_cache_manager.py` |
-# | 24 | `Scheduler.preempt` | `Scheduler._preempt_request` | `core/sched/scheduler.py` |
+# | day | yours | vLLM's, in `vllm/v1/` |
+# | --- | --- | --- |
+# | 13 | `kv_bytes_per_token` | `AttentionSpec.page_size_bytes`<br>`kv_cache_interface.py` |
+# | 14 | `BlockAllocator` | `BlockPool`<br>`core/block_pool.py` |
+# | 15 | `BlockTable`, as it grows | `SingleTypeKVCacheManager`<br>`core/single_type_kv_cache_manager.py` |
+# | 15 | `BlockTable`, as it is read | `BlockTable`<br>`worker/block_table.py` |
+# | 16 | `write_by_slot` | `FlashAttentionImpl.do_kv_cache_update`<br>`attention/backends/flash_attn.py` |
+# | 17 | `sample` | `Sampler`<br>`sample/sampler.py` |
+# | 17 | `generate_stream` | `AsyncLLM.generate`<br>`engine/async_llm.py` |
+# | 18 to 21 | `paged_attention` | `kernel_unified_attention`<br>`attention/ops/triton_unified_attention.py` |
+# | 22 | `PagedSlotKVCache.places` | `BlockTables.compute_slot_mappings`<br>`worker/gpu/block_table.py` |
+# | 23 | `Scheduler.next_in_line` | `Scheduler.schedule`<br>`core/sched/scheduler.py` |
+# | 23 | `Engine.step` | `EngineCore.step`<br>`engine/core.py` |
+# | 24 | `Slots.reserve_step` | `KVCacheManager.allocate_slots`<br>`core/kv_cache_manager.py` |
+# | 24 | `Scheduler.preempt` | `Scheduler._preempt_request`<br>`core/sched/scheduler.py` |
 #
 # What is next, in the order in which it builds on this: **prefix caching** (blocks with a reference count and a hash:
 # `core/kv_cache_utils.py`), **chunked prefill** (a budget of tokens in place of prefill and decode:

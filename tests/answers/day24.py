@@ -357,6 +357,13 @@ class NobodyIsRefused(Room):
         return bool(self.tables) and super().fits()
 
 
+@wrong("24.1", "longest-of-none")
+class TheLongestThatRuns(Room):
+    def fits(self):
+        longest = max(self.lengths[slot] for slot in self.tables)
+        return longest < self.max_len and self._blocks_due() <= self.allocator.num_free
+
+
 @alike("24.1", "never-asks")
 class AsksForTheUsed(Room):
     def fits(self):
