@@ -255,7 +255,57 @@ def moves_the_pointers(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + start + lanes, tl.load(x_ptr + start + lanes, mask=inside, other=0), mask=inside)
 
 
+@triton.jit
+def multiplies_matrices(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n) @ tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def asks_a_pointer_for_its_shape(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < x_ptr.shape[0]
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
+
+
+@triton.jit
+def gives_the_place_for_a_mask(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr, at), mask=at < n)
+
+
+@triton.jit
+def counts_bytes(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at * 4, tl.load(x_ptr + at * 4, mask=at < n), mask=at < n)
+
+
 # ---- 19.2: the sum of each row
+@triton.jit
+def gives_a_shape_without_brackets(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros(BLOCK, tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
+@triton.jit
+def stores_by_the_stride(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + row * row_stride, tl.sum(x))
+
+
+@triton.jit
+def counts_whole_blocks(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for block in range(columns // BLOCK):
+        at = block * BLOCK + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
 @triton.jit
 def sums_and_stores_nothing(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
     tl.sum(tl.load(x_ptr + tl.arange(0, BLOCK)))
@@ -1022,6 +1072,10 @@ def block_and_row_strides(
 
 _WRONG = {
     "19.1": {
+        "matrix-product": multiplies_matrices,
+        "shape-of-a-pointer": asks_a_pointer_for_its_shape,
+        "block-for-a-mask": gives_the_place_for_a_mask,
+        "bytes": counts_bytes,
         "nothing-stored": stores_nothing,
         "place-for-value": stores_the_place,
         "one-element": copies_one_element,
@@ -1058,6 +1112,9 @@ _WRONG = {
         "one-program-only": compares_with_the_block,
     },
     "19.2": {
+        "shape-without-brackets": gives_a_shape_without_brackets,
+        "sums-too-far": stores_by_the_stride,
+        "no-turn": counts_whole_blocks,
         "nothing-stored": sums_and_stores_nothing,
         "row-stored": stores_the_row,
         "mean-for-sum": takes_the_mean,

@@ -1,11 +1,12 @@
-"""What is no Triton, in every task of Day 19: what a first launch raises, and what only the compiler refuses."""
+"""What is no Triton: what a first launch raises, in Days 19 to 21, and what only the compiler refuses, in Day 19."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nanoserve.course.kernels.launch import Run
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, named
 
 # Of what only the interpreter takes, a part of the compiler's message.
 REFUSED = {
@@ -17,17 +18,48 @@ REFUSED = {
 }
 
 
+# What PyTorch and Triton say to a tile that is taken for a tensor.
+_TORCHS = (
+    "must be Tensor, not|expected Tensor as|invalid combination of arguments|'tensor' object has no attribute|torch.dtype"
+    "|builtin_function_or_method.*'scalar'|keyword argument '(keep)?dim'|name 'torch'"
+)
+
+
 @contextmanager
-def raised(probe: Probe, block_at_a_scalar: str) -> Iterator[None]:
+def no_triton(probe: Probe, indexed: str = "indexed") -> Iterator[None]:
+    """Inside the block, what Python or PyTorch has, and a kernel has not, is told as a slip.
+
+    Args:
+        indexed: the slip when something was indexed, or gone through, that is no list.
+    """
+    try:
+        with (
+            probe.on_error(ValueError, slip="no-constexpr", match="must be of type tl.constexpr"),
+            probe.on_error(TypeError, AttributeError, NameError, slip="torch-in-a-kernel", match=_TORCHS),
+            probe.on_error(TypeError, slip="matrix-product", match=r"operand type\(s\) for @"),
+            probe.on_error(IndexError, slip="shape-of-a-pointer", match="list index out of range"),
+        ):
+            yield
+    except TypeError as error:
+        line = getattr(error, "learners_line", None) or "in tl.zeros("  # which raises where no line of a kernel is
+        if "not iterable" not in str(error) or ("tl." not in line and f"`{probe.subject.__name__}`" not in line):
+            raise  # it is the line of the kernel that calls the learner's function
+        shape = re.search(r"tl\.(zeros|full)\(", line)
+        probe.fail("no error", named(error), "shape-without-brackets" if shape else indexed)
+
+
+@contextmanager
+def raised(probe: Probe, block_at_a_scalar: str, indexed: str = "indexed") -> Iterator[None]:
     """Inside the block, Triton's errors about types are told as slips.
 
     Args:
         block_at_a_scalar: the slip when a block of values is stored at a single pointer.
+        indexed: as for `no_triton`.
     """
     with (
         probe.on_error(ValueError, slip=block_at_a_scalar, match="if pointer argument is not a block"),
-        probe.on_error(ValueError, slip="no-constexpr", match="must be of type tl.constexpr"),
-        probe.on_error(AttributeError, slip="torch-in-a-kernel", match="builtin_function_or_method.*'scalar'"),
+        probe.on_error(ValueError, slip="block-for-a-mask", match="Mask argument cannot be block"),
+        no_triton(probe, indexed),
     ):
         yield
 

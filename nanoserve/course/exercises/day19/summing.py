@@ -22,7 +22,7 @@ def a_row_that_fits(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return "row-stored" if access.kind == "write" else "beyond-the-row"
 
-    with raised(probe, "block-for-a-sum"), probe.on_error(TypeError, slip="block-gone-through", match="not iterable"):
+    with raised(probe, "block-for-a-sum", indexed="block-gone-through"):
         run = _tried(probe, x, 4, outside=outside)
     adds = any(access.tensor == "out" and access.kind != "write" for access in run.accesses)
     slips["added-to-the-output" if adds else "nothing-stored"] = undefined(1)
@@ -40,14 +40,14 @@ def each_row_has_a_program(probe: Probe) -> None:
     x = _bits(3, 4)
     slips = {"first-row-only": torch.full((3,), 15.0), "sums-in-one-place": torch.tensor([15.0, torch.nan, torch.nan])}
     slips["mask-over-the-matrix"] = torch.tensor([15.0, 0.0, 0.0])
-    run = _tried(probe, x, 4, outside="rows-too-far")
+    run = _tried(probe, x, 4, outside=_far)
     _equal(probe, run, x, "wrong-row", slips)
     fails_unless_dealt_out(probe, run)
 
 
 def a_row_shorter_than_a_block(probe: Probe) -> None:
     """One row of five elements, and a block of 8."""
-    slips = {"no-other": undefined(1), "last-column-left-out": torch.tensor([15.0])}
+    slips = {"no-other": undefined(1), "last-column-left-out": torch.tensor([15.0]), "no-turn": torch.zeros(1)}
 
     def outside(access: Access) -> str:
         return "one-column-too-many" if access.elements.max() == 5 else "row-not-masked"
@@ -64,7 +64,7 @@ def rows_that_lie_apart(probe: Probe) -> None:
         for name, step in [("row-times-block", 4), ("row-times-columns", 3)]
     }
     slips["gap-summed"] = wide[:, :4].sum(1)
-    _summed(probe, wide[:, :3], 4, "wrong-row", slips, outside="rows-too-far")
+    _summed(probe, wide[:, :3], 4, "wrong-row", slips, outside=_far)
 
 
 def a_row_longer_than_a_block(probe: Probe) -> None:
@@ -95,6 +95,10 @@ def any_number_of_rows_and_columns(probe: Probe) -> None:
     generator = torch.Generator().manual_seed(19)
     for rows, columns, block in [(1, 1, 1), (5, 16, 16), (4, 33, 8), (2, 7, 32)]:
         _summed(probe, torch.randn(rows, columns, generator=generator), block, "other-sizes", {})
+
+
+def _far(access: Access) -> str:
+    return "sums-too-far" if access.kind == "write" else "rows-too-far"
 
 
 def _summed(
