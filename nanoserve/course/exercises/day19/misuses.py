@@ -20,8 +20,8 @@ REFUSED = {
 
 # What PyTorch and Triton say to a tile that is taken for a tensor.
 _TORCHS = (
-    "must be Tensor, not|expected Tensor as|invalid combination of arguments|'tensor' object has no attribute|torch.dtype"
-    "|builtin_function_or_method.*'scalar'|keyword argument '(keep)?dim'|name 'torch'"
+    "must be Tensor, not|expected Tensor as|invalid combination of arguments|'tensor' object has no attribute"
+    "|torch.dtype|builtin_function_or_method.*'scalar'|keyword argument '(keep)?dim'|name 'torch'"
 )
 
 
