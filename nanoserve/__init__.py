@@ -20,7 +20,7 @@ _MODULE_OF = {
     "SlotKVCache": "contiguous_slots",
     "run_continuous": "continuous",
     "Engine": "engine",
-    "EngineStats": "engine",
+    "EngineStats": "stats",
     "cache_for": "generation",
     "decode": "generation",
     "generate": "generation",

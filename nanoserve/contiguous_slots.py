@@ -25,6 +25,13 @@ class SlotKVCache(Slots):
         shape = config.num_hidden_layers, num_slots, config.num_key_value_heads, max_len, config.head_dim
         self.k, self.v = (torch.zeros(shape, dtype=model.dtype, device=model.device) for _ in range(2))
 
+    def require_fit(self, model: Llama) -> None:
+        """Raise a ValueError unless the rows can hold this model's keys and values."""
+        config, (num_layers, _, num_kv_heads, _, head_dim) = model.config, self.k.shape
+        sizes = config.num_hidden_layers, config.num_key_value_heads, config.head_dim
+        if (num_layers, num_kv_heads, head_dim, self.k.dtype, self.device) != (*sizes, model.dtype, model.device):
+            raise ValueError("these rows were made for another model: make them with SlotKVCache(model, ...)")
+
     @property
     def nbytes(self) -> int:
         """Bytes of the keys and values, filled or not."""

@@ -1,6 +1,6 @@
 """Day 23: many prompts in, their texts out, in one call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nanoserve.arguments import RunArguments, TokenIds, run_arguments
 from nanoserve.engine import Engine
@@ -23,7 +23,7 @@ def run_continuous(
     slots: Slots | None = None,
     progress: bool = False,
 ) -> list[list[int]]:
-    """The new token ids of each prompt, the very ones that `generate` gives it alone, decoded together.
+    """The new token ids of each prompt, decoded together; in fp32 the very ones that `generate` gives it alone.
 
     Args:
         model: the model.
@@ -45,6 +45,8 @@ def run_continuous(
         raise ValueError(
             f"max_new_tokens must be one number or one for each of the {len(prompts)} prompts, got {counts}"
         )
+    if isinstance(eos_token_id, Iterator):  # every prompt asks for it
+        eos_token_id = list(eos_token_id)
     settings = temperature, top_k, top_p, seed, eos_token_id
     asked = list(zip(prompts, counts, strict=True))
     if slots is None:

@@ -1,7 +1,6 @@
 """Days 23 and 24: continuous batching. Requests come and go between the steps of one batch."""
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -10,38 +9,11 @@ from tqdm.auto import tqdm
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.arguments import TokenIds, run_arguments
 from nanoserve.model import Llama
-from nanoserve.paged_slots import PagedSlotKVCache
 from nanoserve.prefill import PrefillCache, left_pad
 from nanoserve.request import Request
 from nanoserve.scheduler import Scheduler
 from nanoserve.slots import Slots
-
-
-@dataclass(frozen=True)
-class EngineStats:
-    """How an engine stands.
-
-    Attributes:
-        steps, tokens: decode steps so far, and new tokens that came out.
-        preemptions, recomputed_tokens: how often a request lost its blocks, and how many tokens were computed again
-            when it came back; these are no new tokens.
-        waiting, running: requests in either state.
-        blocks_free, blocks_used, blocks_peak: of the allocator, the scratch block and others' included.
-        used_tokens, allocated_tokens, reserved_tokens: tokens held, room in the blocks that hold them, and room in all.
-    """
-
-    steps: int
-    tokens: int
-    preemptions: int
-    recomputed_tokens: int
-    waiting: int
-    running: int
-    blocks_free: int
-    blocks_used: int
-    blocks_peak: int
-    used_tokens: int
-    allocated_tokens: int
-    reserved_tokens: int
+from nanoserve.stats import EngineStats
 
 
 class Engine:
@@ -49,24 +21,31 @@ class Engine:
 
     When the model raises, in a prefill or a decode step, that has not happened: who was to come in waits, who runs
     keeps slot and tokens, and `step` may be called again. `abort` takes out a request that makes it raise each time.
+    (A Ctrl-C in between two lines of the books themselves may leave them uneven: make a new engine then.)
 
     Args:
         model: the model.
         slots: a `SlotKVCache` or a `PagedSlotKVCache`, idle, and for this engine alone.
 
     Raises:
-        ValueError: the slots' pool is another model's.
+        TypeError: `slots` is something else.
+        ValueError: the slots are another model's, are not idle, or were freed.
     """
 
     def __init__(self, model: Llama, slots: Slots) -> None:
-        if isinstance(slots, PagedSlotKVCache):  # contiguous rows were made for a model
-            slots.pool.require_fit(model)
+        if not isinstance(slots, Slots):
+            raise TypeError(f"slots must be a SlotKVCache or a PagedSlotKVCache, got {type(slots).__name__}")
+        slots.require_fit(model)
+        if slots.tables:
+            raise ValueError(f"slots {list(slots.tables)} hold sequences: give the engine slots of its own, all idle")
         self.model = model
         self.slots = slots
         self.scheduler = Scheduler(slots)
         self._numbers = count()
         self._finished: list[Request] = []  # and not returned by a step yet
         self._steps = self._tokens = self._recomputed = 0
+        self._in_step = False
+        self._leaving: list[Request] = []  # aborted while a step ran
 
     def submit(
         self,
@@ -103,26 +82,42 @@ class Engine:
 
         Raises:
             KVCacheExhausted: nobody runs, and the first in line does not fit beside what others took from the pool.
+            RuntimeError: it was called from inside of a step.
         """
-        self._admit()
-        self.scheduler.make_room()
-        if self.scheduler.running:
-            self._decode()
-        elif self.scheduler.waiting and not self._finished:
-            allocator, first = self.slots.allocator, self.scheduler.waiting[0]
-            raise KVCacheExhausted(
-                f"request {first.id!r} needs room for {first.stored_soon} tokens; free: {allocator.num_free} of "
-                f"{allocator.num_blocks} blocks of {allocator.block_size}, and others hold the rest"
-            )
+        if self._in_step:
+            raise RuntimeError("this engine is in a step already: a step cannot be taken from inside of another")
+        self._in_step = True
+        try:
+            self._admit()
+            self.scheduler.make_room()
+            if self.scheduler.running:
+                self._decode()
+            elif self.scheduler.waiting and not self._finished:
+                allocator, first = self.slots.allocator, self.scheduler.waiting[0]
+                raise KVCacheExhausted(
+                    f"request {first.id!r} needs room for {first.stored_soon} tokens; free: {allocator.num_free} of "
+                    f"{allocator.num_blocks} blocks of {allocator.block_size}, and others hold the rest"
+                )
+        finally:
+            self._in_step = False
+            while self._leaving:
+                self._take_out(self._leaving.pop())
         finished, self._finished = self._finished, []
         return finished
 
     def abort(self, request_id: Hashable) -> bool:
-        """Take a request out, whether it waits or runs, and say whether it was here. Its tokens so far stay with it."""
+        """Take a request out, whether it waits or runs, and say whether it was here. Its tokens so far stay with it.
+
+        From inside of a step, as when a stream is collected as garbage there, it leaves when the step is over.
+        """
         request = self.scheduler.requests.get(request_id)
-        if request is not None:
-            self.scheduler.leave(request, "aborted")
-        return request is not None
+        if request is None:
+            return False
+        if self._in_step:
+            self._leaving.append(request)
+        else:
+            self._take_out(request)
+        return True
 
     def run(self, progress: bool = False) -> None:
         """Step until all requests are finished, with a bar that counts them if asked."""
@@ -134,7 +129,12 @@ class Engine:
         """A request's tokens, each as soon as it is there; the engine is stepped, for all, when the next one is not.
 
         A stream that has begun and is closed, dropped or ended by an exception aborts its request.
+
+        Raises:
+            ValueError: the request is another engine's.
         """
+        if request.is_here and self.scheduler.requests.get(request.id) is not request:
+            raise ValueError(f"request {request.id!r} was submitted to another engine: ask that one for its stream")
         try:
             for position in count():
                 while position == len(request.tokens) and request.is_here:
@@ -164,6 +164,10 @@ class Engine:
             allocated_tokens=slots.allocated_tokens,
             reserved_tokens=slots.reserved_tokens,
         )
+
+    def _take_out(self, request: Request) -> None:
+        if request.is_here:
+            self.scheduler.leave(request, "aborted")
 
     def _admit(self) -> None:
         """Prefill the next in line together, with all that a preempted one has said so far, and let them run."""
@@ -196,8 +200,14 @@ class Engine:
     @staticmethod
     def _choose(batch: list[Request], logits: torch.Tensor) -> list[int]:
         """Each request's next token, by its own rule and its row of (batch, vocab_size)."""
-        rows = logits.cpu()  # one copy for all
-        return [request.run.next_token(row) for request, row in zip(batch, rows, strict=True)]
+        tokens = []
+        for request, row in zip(batch, logits.cpu(), strict=True):  # one copy for all
+            try:
+                tokens.append(request.choose(row))
+            except Exception as error:  # say the logits are NaN
+                error.add_note(f"while the next token of request {request.id!r} was chosen: abort it to go on without")
+                raise
+        return tokens
 
     def _accept(self, batch: list[Request], tokens: list[int]) -> None:
         """Give each request its token; who is complete leaves at once."""

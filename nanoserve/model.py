@@ -64,8 +64,8 @@ def project(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = N
     rows = x.reshape(num_rows, x.shape[-1])
     if num_rows == 1:
         rows = rows.repeat(2, 1)  # a product with one column takes MKL longer than one with two
-    rows = (weight @ rows.T)[:, :num_rows].T.contiguous()  # (num_rows, out_features)
-    return (rows if bias is None else rows + bias).reshape(*x.shape[:-1], len(weight))
+    columns = weight @ rows.T if bias is None else torch.addmm(bias.unsqueeze(1), weight, rows.T)
+    return columns[:, :num_rows].T.contiguous().reshape(*x.shape[:-1], len(weight))
 
 
 class Linear(nn.Linear):

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import torch
 
 from nanoserve.cache import write_by_slot
+from nanoserve.model import Llama
 from nanoserve.pool import KVPool
 from nanoserve.slots import Slots
 
@@ -29,12 +30,21 @@ class PagedSlotKVCache(Slots):
 
     def __init__(self, pool: KVPool, num_slots: int) -> None:
         allocator = pool.allocator
+        if allocator.num_blocks < 2:
+            raise ValueError("a pool of 1 block has none to give out beside the scratch block: make it larger")
         longest = (allocator.num_blocks - 1) * allocator.block_size
         super().__init__(num_slots, longest, pool.k.device, allocator)
         self.pool = pool
+        self._mirrored = [0] * num_slots  # blocks of each slot that are wiped and stand in its row of `block_tables`
         self.scratch: int | None = allocator.allocate()
         self._wipe([self.scratch])
         self.block_tables = torch.full((num_slots, allocator.num_blocks), self.scratch, device=self.device)
+
+    def require_fit(self, model: Llama) -> None:
+        """Raise a ValueError unless the pool can hold this model's keys and values, and these slots are in use."""
+        self.pool.require_fit(model)
+        if self.scratch is None:
+            raise ValueError("these slots were freed: make new ones over the pool")
 
     @property
     def nbytes(self) -> int:
@@ -79,6 +89,7 @@ class PagedSlotKVCache(Slots):
     def release(self, slot: int) -> None:
         """Give a sequence's blocks back; its slot is idle and points to the scratch block."""
         super().release(slot)
+        self._mirrored[slot] = 0
         self.block_tables[slot] = self.scratch
 
     def free(self) -> None:
@@ -98,13 +109,13 @@ class PagedSlotKVCache(Slots):
         return copy.view(self.num_slots, -1, *memory.shape[2:]).transpose(1, 2)
 
     def _grow(self, slot: int, num_tokens: int) -> None:
-        table = self.tables[slot]
-        held = len(table.block_ids)
         super()._grow(slot, num_tokens)
-        new = table.block_ids[held:]
+        held = self._mirrored[slot]  # less than the table had, where a growth was cut short
+        new = self.tables[slot].block_ids[held:]
         if new:
             self._wipe(new)
             self.block_tables[slot, held : held + len(new)] = torch.tensor(new, device=self.device)
+            self._mirrored[slot] += len(new)
 
     def _wipe(self, block_ids: list[int]) -> None:
         """Zero new blocks: a masked value is still multiplied, by 0, and 0 times a stale NaN is NaN."""

@@ -4,6 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
+
 from nanoserve.arguments import RunArguments
 
 
@@ -24,6 +26,7 @@ class Request:
     tokens: list[int] = field(default_factory=list)
     slot: int | None = None
     state: Literal["waiting", "running", "finished", "aborted"] = "waiting"
+    _choice: tuple[int, int] | None = None  # the newest choice: the place of a new token, and that token
 
     @property
     def is_here(self) -> bool:
@@ -44,6 +47,13 @@ class Request:
     def stored_soon(self) -> int:
         """Tokens that it stores, once admitted, with the first one that it decodes, if it comes to that."""
         return min(len(self.run.prompt) + len(self.tokens) + 1, self.most_stored)
+
+    def choose(self, logits: torch.Tensor) -> int:
+        """Its next token, by its own rule, from logits (vocab_size,). A step that is done again draws nothing anew."""
+        place = len(self.tokens)
+        if self._choice is None or self._choice[0] != place:
+            self._choice = place, self.run.next_token(logits)
+        return self._choice[1]
 
     @property
     def is_complete(self) -> bool:

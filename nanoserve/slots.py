@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 
 from nanoserve.allocator import BlockAllocator, KVCacheExhausted
+from nanoserve.arguments import whole_number
 from nanoserve.block_table import BlockTable
 from nanoserve.cache import KVCache
+from nanoserve.model import Llama
 from nanoserve.prefill import PrefillCache
 
 
@@ -34,13 +36,17 @@ class Slots(KVCache):
         self, num_slots: int, max_len: int, device: torch.device, allocator: BlockAllocator | None = None
     ) -> None:
         for name, size in (("num_slots", num_slots), ("max_len", max_len)):
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+            if whole_number(size) is None or size < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
         self.num_slots, self.max_len, self.device = num_slots, max_len, device
         self.allocator = BlockAllocator(num_slots, max_len) if allocator is None else allocator
         self.tables: dict[int, BlockTable] = {}
         self.lengths = [0] * num_slots
         self.offsets = [0] * num_slots
+
+    def require_fit(self, model: Llama) -> None:
+        """Raise a ValueError unless the memory can hold this model's keys and values."""
+        raise NotImplementedError
 
     @property
     def seq_len(self) -> int:
