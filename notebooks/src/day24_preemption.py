@@ -455,23 +455,21 @@ for name, engine, timeline in (
 #
 # Eleven days ago there was a tensor of `max_len` for everybody. Now there is an engine: texts of any length, from one
 # pool of blocks, through kernels that read them where they lie, with the very tokens that each would have alone. You
-# can open vLLM and find your way:
+# can open vLLM and find your way. Each of your parts, and what it is in `vllm/v1/`:
 #
-# | day | yours | vLLM's, in `vllm/v1/` |
-# | --- | --- | --- |
-# | 13 | `kv_bytes_per_token` | `AttentionSpec.page_size_bytes`<br>`kv_cache_interface.py` |
-# | 14 | `BlockAllocator` | `BlockPool`<br>`core/block_pool.py` |
-# | 15 | `BlockTable`, as it grows | `SingleTypeKVCacheManager`<br>`core/single_type_kv_cache_manager.py` |
-# | 15 | `BlockTable`, as it is read | `BlockTable`<br>`worker/block_table.py` |
-# | 16 | `write_by_slot` | `FlashAttentionImpl.do_kv_cache_update`<br>`attention/backends/flash_attn.py` |
-# | 17 | `sample` | `Sampler`<br>`sample/sampler.py` |
-# | 17 | `generate_stream` | `AsyncLLM.generate`<br>`engine/async_llm.py` |
-# | 18 to 21 | `paged_attention` | `kernel_unified_attention`<br>`attention/ops/triton_unified_attention.py` |
-# | 22 | `PagedSlotKVCache.places` | `BlockTables.compute_slot_mappings`<br>`worker/gpu/block_table.py` |
-# | 23 | `Scheduler.next_in_line` | `Scheduler.schedule`<br>`core/sched/scheduler.py` |
-# | 23 | `Engine.step` | `EngineCore.step`<br>`engine/core.py` |
-# | 24 | `Slots.reserve_step` | `KVCacheManager.allocate_slots`<br>`core/kv_cache_manager.py` |
-# | 24 | `Scheduler.preempt` | `Scheduler._preempt_request`<br>`core/sched/scheduler.py` |
+# - Day 13, `kv_bytes_per_token`: `AttentionSpec.page_size_bytes` in `kv_cache_interface.py`
+# - Day 14, `BlockAllocator`: `BlockPool` in `core/block_pool.py`
+# - Day 15, `BlockTable`, as it grows: `SingleTypeKVCacheManager` in `core/single_type_kv_cache_manager.py`
+# - Day 15, `BlockTable`, as it is read: `BlockTable` in `worker/block_table.py`
+# - Day 16, `write_by_slot`: `FlashAttentionImpl.do_kv_cache_update` in `attention/backends/flash_attn.py`
+# - Day 17, `sample`: `Sampler` in `sample/sampler.py`
+# - Day 17, `generate_stream`: `AsyncLLM.generate` in `engine/async_llm.py`
+# - Days 18 to 21, `paged_attention`: `kernel_unified_attention` in `attention/ops/triton_unified_attention.py`
+# - Day 22, `PagedSlotKVCache.places`: `BlockTables.compute_slot_mappings` in `worker/gpu/block_table.py`
+# - Day 23, `Scheduler.next_in_line`: `Scheduler.schedule` in `core/sched/scheduler.py`
+# - Day 23, `Engine.step`: `EngineCore.step` in `engine/core.py`
+# - Day 24, `Slots.reserve_step`: `KVCacheManager.allocate_slots` in `core/kv_cache_manager.py`
+# - Day 24, `Scheduler.preempt`: `Scheduler._preempt_request` in `core/sched/scheduler.py`
 #
 # What is next, in the order in which it builds on this: **prefix caching** (blocks with a reference count and a hash:
 # `core/kv_cache_utils.py`), **chunked prefill** (a budget of tokens in place of prefill and decode:
