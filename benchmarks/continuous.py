@@ -196,7 +196,7 @@ def main(arguments: list[str]) -> None:
     results["projections"] = projections(model, 5 * rounds)
     results["memory"] = memory(model, workload, max_len, rounds)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    target = chosen.out / ("rehearsal.json" if chosen.rehearse else "continuous.json")
+    target = chosen.out / ("continuous-rehearsal.json" if chosen.rehearse else "continuous.json")
     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten to {target}")
 

@@ -15,7 +15,7 @@ def test_a_rehearsal_runs_every_part_and_all_ways_give_the_same_texts(tmp_path):
     command = [sys.executable, SCRIPT, "--rehearse", "--out", tmp_path]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "rehearsal.json").read_text())
+    results = json.loads((tmp_path / "continuous-rehearsal.json").read_text())
     requests = results["workload"]["requests"]
     assert {row["same_texts"] for row in results["serving"].values()} == {requests}
     assert len(results["serving"]) == 5

@@ -35,6 +35,7 @@ def test_each_task_is_told_for_itself(tmp_path):
     right = cell_of(notebook, "14.2").source
     cell_of(notebook, "14.2").source = right.replace("raise ValueError", "raise KeyError")
     cell_of(notebook, "14.3").source = "class BlockAllocator(:"  # a typo
+    notebook.cells.insert(5, nbformat.v4.new_code_cell("class Mine:\n    raise SystemExit"))
     cell_of(notebook, "14.4").source = cell_of(learners("day14", solved=False), "14.4").source
     path = saved(notebook, tmp_path)
     before = path.read_bytes()
@@ -90,8 +91,9 @@ def test_several_learners_are_told_apart_and_other_notebooks_left_out(tmp_path, 
     ]
 
 
-@pytest.mark.parametrize("content", ["no json", "[]", '{"cells": 3}'])
+@pytest.mark.parametrize("content", ["no json", "[]", '{"cells": 3}', "[" * 100_000])
 def test_a_file_that_is_no_notebook_is_named_and_hides_nobody(tmp_path, capsys, content):
+    (tmp_path / "a_folder.ipynb").mkdir()
     (tmp_path / "a_broken.ipynb").write_text(content)
     saved(learners("day14"), tmp_path)
     assert main([str(tmp_path)]) == 1

@@ -57,7 +57,8 @@ def verdicts_of(notebook: Path, seconds: float = 300.0) -> dict[str, str]:
     except subprocess.TimeoutExpired as expired:
         said = expired.stdout or b""
     lines = said.decode(errors="replace").splitlines()
-    found = dict(line.removeprefix(_MARK).split(" ", 1) for line in lines if line.startswith(_MARK))
+    words = [line.removeprefix(_MARK).split(" ", 1) for line in lines if line.startswith(_MARK)]
+    found = dict(pair for pair in words if len(pair) == 2)
     return {task_id: found.get(task_id, NO_VERDICT) for task_id in tasks_of(notebook)}
 
 
@@ -105,8 +106,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("paths", nargs="*", type=Path, default=[Path("work")], help="folders or notebooks (work)")
     notebooks = []
     for path in parser.parse_args(arguments).paths:
-        found = sorted(path.glob("*.ipynb")) if path.is_dir() else [path]
-        if not found or not found[0].is_file():
+        found = [file for file in (sorted(path.glob("*.ipynb")) if path.is_dir() else [path]) if file.is_file()]
+        if not found:
             parser.error(f"{path} is no notebook, and no folder of notebooks")
         notebooks += found
     names = _names_of(notebooks)
@@ -136,7 +137,7 @@ def _code_of(notebook: Path) -> list[str]:
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
         raise ValueError(f"{notebook} is no notebook: {error!r}") from None
     transform = TransformerManager().transform_cell
     codes = []
@@ -151,7 +152,7 @@ def _code_of(notebook: Path) -> list[str]:
 def _run(node: ast.stmt, name: str, namespace: dict[str, object]) -> None:
     try:
         exec(compile(ast.Module([node], []), name, "exec"), namespace)
-    except Exception:  # whatever it is, what stands on it will not pass
+    except (Exception, SystemExit):  # whatever it is, what stands on it will not pass
         return
 
 
