@@ -6,6 +6,7 @@ A wrong answer is the reference with one place changed, as a learner would have 
 import linecache
 from textwrap import indent
 
+import torch
 import triton
 import triton.language as tl
 
@@ -15,6 +16,7 @@ from tests.answers import Right, Wrong
 
 BLOCK_SIZE = 2
 NAMES = {
+    "torch": torch,
     "triton": triton,
     "tl": tl,
     "token_offsets": token_offsets,
@@ -81,6 +83,8 @@ WRONG_OFFSETS = [
     changed("20.1", "int32", (".to(tl.int64)", ""), (f"return {OFFSETS}", f"return ({OFFSETS}).to(tl.int64)")),
     changed("20.1", "counted-in-floats", ("block_ids * block_stride", "block_ids.to(tl.float32) * block_stride")),
     changed("20.1", "program-counted", ("tokens // block_size", "tl.program_id(0) + tokens // block_size")),
+    changed("20.1", "indexed", (LOOKUP, "table_ptr[tokens // block_size].to(tl.int64)")),
+    changed("20.1", "shape-of-a-pointer", ("mask=held", "mask=tokens // block_size < table_ptr.shape[0]")),
     changed("20.1", "other-sizes", ("tokens // block_size", "tl.minimum(tokens // block_size, 4)")),
 ]
 
@@ -125,6 +129,8 @@ WRONG_SCORES = [
         (SUM, "tl.sum(q.to(tl.float32)[:, :, None] * tl.trans(k.to(tl.float32))[None, :, :], axis=1)"),
     ),
     changed("20.2", "dot-in-half", ("tl.dot(q, tl.trans(k))", "tl.dot(q, tl.trans(k)).to(q.dtype)")),
+    changed("20.2", "matrix-product", (SUM, "q @ k.T")),
+    changed("20.2", "torch-in-a-kernel", ("return tl.where", "return torch.where")),
     changed("20.2", "dot-ignored", ("tl.dot(q, tl.trans(k))", SUM)),
     changed("20.2", "other-sizes", (SUM, SUM.replace("q.to", "tl.where(tl.arange(0, q.shape[1]) < 16, q, 0.0).to"))),
 ]
@@ -211,7 +217,7 @@ WRONG_FOLDS = [
         "masked-tile-counts",
         (WEIGHTS, 'weights = tl.where(s == float("-inf"), 1e-3, tl.exp(s - new_largest[:, None]))'),
     ),
-    changed("20.3", "summed-in-half", (PRODUCT, "tl.sum(weights.to(v.dtype)[:, :, None] * v[None, :, :], axis=1)")),
+    changed("20.3", "summed-in-half", (PRODUCT, "tl.sum(v[None, :, :] * weights.to(v.dtype)[:, :, None], axis=1)")),
     changed("20.3", "dot-of-two-types", ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights, v)")),
     changed(
         "20.3",
@@ -225,6 +231,9 @@ WRONG_FOLDS = [
         (PRODUCT, "tl.sum(weights[:, :, None] * v.to(tl.float32)[None, :, :], axis=1)"),
     ),
     changed("20.3", "dot-in-half", ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v).to(v.dtype)")),
+    changed("20.3", "matrix-product", (PRODUCT, "weights @ v")),
+    changed("20.3", "torch-in-a-kernel", ("tl.max(s, axis=1)", "s.amax(1)")),
+    changed("20.3", "one-choice-for-all-heads", (NEW, "max(largest, tl.max(s, axis=1))")),
     changed("20.3", "dot-ignored", ("tl.dot(weights.to(v.dtype), v)", PRODUCT)),
     changed(
         "20.3",
@@ -379,6 +388,20 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "share-begins-at-0", (LOOP, LOOP.replace("first", "0"))),
     changed("20.4", "wrong-share", (OUT_AT, OUT_AT.replace("split *", "(tl.num_programs(2) - 1 - split) *"))),
+    changed("20.4", "unknown-name", ("token_offsets(", "offsets_of_tokens(")),
+    changed("20.4", "no-constexpr", ("tl.arange(0, TILE)", "tl.arange(0, end)")),
+    changed("20.4", "shape-without-brackets", ("tl.zeros([GROUP_PAD], tl.float32)", "tl.zeros(GROUP_PAD, tl.float32)")),
+    changed("20.4", "scale-of-its-own", ("held, scale, DOT", "held, DIM**-0.5, DOT")),
+    changed("20.4", "outside-with-two-tiles", (ROWS, ROWS.replace("block_size", "16"))),
+    changed("20.4", "kv-heads-follow", ("kv_head * kv_head_stride", "kv_head * DIM")),
+    changed(
+        "20.4",
+        "lanes-in-block-0",
+        (
+            "k = tl.load(k_ptr + at, mask=fetched, other=0.0)",
+            "k = tl.load(k_ptr + at, mask=(dims < DIM)[None, :], other=0.0)",
+        ),
+    ),
     changed("20.4", "other-sizes", (STORE, STORE.replace("mask=wanted", "mask=wanted & (dims < 64)[None, :]"))),
 ]
 WRONG = [*WRONG_OFFSETS, *WRONG_SCORES, *WRONG_FOLDS, *WRONG_KERNELS]

@@ -59,6 +59,7 @@ TASKS = (
             folding.the_compiler_takes_it,
             folding.a_higher_score_comes_later,
             folding.a_lower_score_comes_later,
+            folding.of_two_heads_one_rises_and_one_falls,
             folding.a_tile_that_is_masked_as_a_whole,
             folding.halves_are_summed_in_fp32,
             folding.with_dot_the_same_numbers,

@@ -4,6 +4,7 @@ from math import prod
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried
 from nanoserve.course.probe import Probe
@@ -102,7 +103,10 @@ def _offsets(
     probe.calls.append(f"table = {table}, tokens {first} to {min(first + tile, num_tokens) - 1}")
     sizes = (first, num_tokens, block_size, *strides)
     out, ids = torch.zeros(prod(grid), tile, dtype=torch.int64), torch.tensor(table, dtype=torch.int32)
-    with probe.on_error(ValueError, TypeError, AttributeError, slip="no-return", match="None"):
+    with (
+        probe.on_error(ValueError, TypeError, AttributeError, slip="no-return", match="None"),
+        no_triton(probe),
+    ):
         run = tried(
             probe, grid, ids, out, *sizes, TILE=tile, race=slip, reads=reads, writes=slip, driver=DRIVER, calls=CALLS
         )

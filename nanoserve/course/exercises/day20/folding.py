@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
 from nanoserve.course.kernels.reference import KernelReference
-from nanoserve.course.kernels.trial import builds, tried
+from nanoserve.course.kernels.trial import builds, close, tried
 from nanoserve.course.probe import Probe
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ REFUSED = {
     "Boolean value": "if-on-a-vector",
     "K >= 16": "dot-always",
     "oop-carried": "type-changes",
+    "incompatible dimensions": "wrong-shape",
     "": "not-compiled",
 }
 
@@ -84,6 +86,17 @@ def a_lower_score_comes_later(probe: Probe) -> None:
         "shrinks-by-the-tile": (torch.tensor([90.0]), *summed),
     }
     _compare(probe, s, v, None, slips, "other-second-tile")
+
+
+def of_two_heads_one_rises_and_one_falls(probe: Probe) -> None:
+    """Two heads: the scores of one rise, and those of the other fall."""
+    s, v = torch.tensor([[0.0, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 0.0]]), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+    first, last = (s[:, tile : tile + 2].amax(1) for tile in (0, 2))
+
+    def one_choice(came: State) -> bool:
+        return close(came[0], first) or close(came[0], last)
+
+    _compare(probe, s, v, None, {"one-choice-for-all-heads": one_choice}, "other-second-tile")
 
 
 def a_tile_that_is_masked_as_a_whole(probe: Probe) -> None:
@@ -170,6 +183,7 @@ def _compare(
     with (
         probe.on_error(TypeError, ValueError, AttributeError, slip="not-three", match="None|not iterable|unpack"),
         probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
+        no_triton(probe),
     ):
         run = tried(
             probe,

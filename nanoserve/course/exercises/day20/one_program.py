@@ -17,19 +17,21 @@ REFUSED = {
     "Boolean value": "if-on-a-vector",
     "oop-carried": "type-changes",
     "power of 2": "not-padded",
+    "incompatible dimensions": "wrong-shape",
     "": "not-compiled",
 }
 
 
 def one_head_one_tile(probe: Probe) -> None:
     """One query head over four tokens: one block, one tile."""
-    inputs = poisoned(1, 1, 4, 4, [4])
+    inputs = poisoned(1, 1, 4, 4, [4], scale=0.3)
     right = inputs.expected()
     total = _weights(inputs).sum()
     slips = {
         "nothing-stored": undefined(1, 1, 4),
         "not-divided": right * total,
         "scale-left-out": replace(inputs, scale=1.0).expected(),
+        "scale-of-its-own": replace(inputs, scale=0.5).expected(),
         "keys-for-values": replace(inputs, v=inputs.k).expected(),
         "values-for-keys": replace(inputs, k=inputs.v).expected(),
         "last-token-left-out": inputs.over(0, [0, 1, 2]),
@@ -88,7 +90,11 @@ def several_tiles(probe: Probe) -> None:
         "step-of-a-block": inputs.over(0, [0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7]),
         "divided-in-every-turn": _divided_in_every_turn(inputs),
     }
-    _attended(probe, inputs, "wrong-loop", slips, "wrong-loop")
+
+    def outside(access: Access) -> str:
+        return "outside-with-two-tiles" if access.tensor in ("k", "v") else "wrong-loop"
+
+    _attended(probe, inputs, "wrong-loop", slips, outside)
 
 
 def the_last_tile_is_not_full(probe: Probe) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nanoserve.attention import gathered_attention
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, tried, undefined
@@ -130,7 +131,8 @@ def attend(
     probe.calls.append(f"{heads}, lengths {inputs.lengths.tolist()}, blocks of {size}, tiles of {tile}")
     arguments, constants = inputs.arguments(out)
     grid = (len(inputs.q), inputs.k.shape[2], _splits(out))
-    return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
+    with probe.on_error(NameError, slip="unknown-name", match="is not defined"), no_triton(probe):
+        return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
 
 
 def compile_it(probe: Probe, inputs: Inputs, capability: tuple[int, int], slips: dict[str, str]) -> "Compiled":

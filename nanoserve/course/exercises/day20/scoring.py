@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried, undefined
@@ -19,6 +20,7 @@ REFUSED = {
     "global variable": "plain-global",
     "Boolean value": "if-on-a-vector",
     "K >= 16": "dot-always",
+    "incompatible dimensions": "wrong-shape",
     "": "not-compiled",
 }
 
@@ -124,6 +126,7 @@ def _scored(
     with (
         probe.on_error(ValueError, TypeError, AttributeError, slip="no-return", match="None"),
         probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
+        no_triton(probe),
     ):
         run = tried(
             probe,

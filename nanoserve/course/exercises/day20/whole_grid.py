@@ -7,7 +7,7 @@ import torch
 from nanoserve.course.exercises.day20.numbers import same_numbers
 from nanoserve.course.exercises.day20.pools import Inputs, attend, poisoned
 from nanoserve.course.kernels.accesses import Access
-from nanoserve.course.kernels.trial import Outside, undefined
+from nanoserve.course.kernels.trial import Outside, close, undefined
 from nanoserve.course.probe import Probe
 
 
@@ -44,7 +44,11 @@ def a_query_out_of_a_fused_projection(probe: Probe) -> None:
     fused[:, :4] = inputs.q
     sliced = replace(inputs, q=fused[:, :4])
     packed = replace(inputs, q=torch.stack([fused.flatten()[row * 16 : row * 16 + 16].view(4, 4) for row in (0, 1)]))
-    _attended(probe, sliced, "wrong-strides", {"query-strides": packed.expected()}, "query-strides")
+
+    def outside(access: Access) -> str:
+        return "output-strides" if access.kind == "write" else "query-strides"
+
+    _attended(probe, sliced, "wrong-strides", {"query-strides": packed.expected()}, outside)
 
 
 def a_layer_of_a_pool(probe: Probe) -> None:
@@ -52,7 +56,13 @@ def a_layer_of_a_pool(probe: Probe) -> None:
     inputs = poisoned(4, 2, 4, 2, [3, 4])
     pools = torch.full((2, len(inputs.k), 3, 2, 4, 4), torch.nan)[:, :, 1, :, ::2]
     pools.copy_(torch.stack([inputs.k, inputs.v]))
-    _attended(probe, replace(inputs, k=pools[0], v=pools[1]), "pool-strides", {}, "pool-strides")
+    right = inputs.expected()
+
+    def second_kv_head(came: torch.Tensor) -> bool:
+        return close(came[:, :2], right[:, :2])
+
+    slips = {"kv-heads-follow": second_kv_head}
+    _attended(probe, replace(inputs, k=pools[0], v=pools[1]), "pool-strides", slips, "pool-strides")
 
 
 def an_output_with_strides(probe: Probe) -> None:
@@ -96,7 +106,13 @@ def a_pool_beyond_int32(probe: Probe) -> None:
     inputs = poisoned(2, 2, 64, 16, [40])
     first = 2**31 // inputs.k[0].numel() + 7
     beyond = replace(inputs, tables=inputs.tables + first, first_block=first, tile=64)
-    _attended(probe, beyond, "int32", {}, "int32")
+
+    def outside(access: Access) -> str:
+        before = access.elements[access.elements < first * inputs.k[0].numel()]
+        in_block_0 = (before >= 0) & (before < inputs.k[0].numel())
+        return "lanes-in-block-0" if access.kind == "read" and len(before) and in_block_0.all() else "int32"
+
+    _attended(probe, beyond, "int32", {}, outside)
 
 
 def the_log_sum_exp(probe: Probe) -> None:
