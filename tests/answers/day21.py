@@ -1,5 +1,6 @@
 """Day 21: shares, reduces and `attend`s that people write."""
 
+import linecache
 import math
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import triton
 import triton.language as tl
 
 from nanoserve.cache import KVCache, PagedKVCache
+from nanoserve.course.tasks import find
 from nanoserve.kernels import paged_attention
 from tests.answers import Right, Wrong
 
@@ -993,6 +995,30 @@ def a_log_sum_exp_of_them_all(
     whole = largest + tl.log(tl.where(total > 0, total, 1.0))
     mixed = tl.sum(tl.exp(lse - whole)[:, None] * parts, axis=0)
     tl.store(out_ptr + batch * out_b + head * out_h + dims, mixed, mask=dims < DIM)
+
+
+# ---- 21.2: what is no Triton
+def combines(slip: str, *changes: tuple[str, str]) -> None:
+    """The reference with each `(old, new)` replaced, as a wrong answer of its own."""
+    source, name, file = find("21.2").answer(), slip.replace("-", "_"), f"<21.2 {slip}>"
+    for old, new in (("combine_kernel", name), *changes):
+        assert old in source, f"{old!r} is not in the reference"
+        source = source.replace(old, new)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace = {"__name__": __name__, "torch": torch, "triton": triton, "tl": tl}
+    exec(compile(source, file, "exec"), namespace)
+    WRONG.append(Wrong("21.2", slip, namespace[name]))
+
+
+LOAD_LSE = 'tl.load(lse_ptr + row, mask=share < splits, other=float("-inf"))'
+combines("torch-in-a-kernel", ("tl.exp(", "torch.exp("))
+combines("matrix-product", ("tl.sum(weights[:, None] * parts, axis=0)", "weights @ parts"))
+combines("indexed", (LOAD_LSE, "lse_ptr[row]"))
+combines("shape-of-a-pointer", ("share < splits", "share < lse_ptr.shape[2]"))
+combines("shape-without-brackets", ("mixed, mask", "mixed + tl.zeros(DIM_PAD, tl.float32), mask"))
+combines("no-constexpr", ("tl.arange(0, SPLITS_PAD)", "tl.arange(0, splits)"))
+combines("no-power-of-two", ("tl.arange(0, DIM_PAD)", "tl.arange(0, DIM)"))
+combines("empty-not-stored", ("    weights = tl.exp", "    if largest <= -1e30:\n        return\n    weights = tl.exp"))
 
 
 # ---- 21.3: the kernel behind attend

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
@@ -12,6 +13,7 @@ REFUSED = {
     "global variable": "plain-global",
     "K >= 16": "dot-over-shares",
     "incompatible dimensions": "shapes-do-not-meet",
+    "power of 2": "no-power-of-two",
     "": "not-compiled",
 }
 EMPTY = -torch.inf
@@ -28,7 +30,10 @@ def one_share_comes_through(probe: Probe) -> None:
         "first-number-only": torch.tensor([[[10.1, *[torch.nan] * 3]]]),
         "numbers-added-up": right.sum(2, keepdim=True).expand(right.shape),
     }
-    with probe.on_error(ValueError, slip="scalar-pointer", match="if pointer argument is not a block"):
+    with (
+        probe.on_error(ValueError, slip="scalar-pointer", match="if pointer argument is not a block"),
+        no_triton(probe),
+    ):
         came = _run(probe, parts, lse, race="wrong-mix", outside="too-far")
     _equal(probe, came, right, "wrong-mix", slips)
 
@@ -137,8 +142,12 @@ def a_sequence_without_a_token(probe: Probe) -> None:
     """All shares are empty: the sequence has no token, and the result is zeros."""
     parts, lse = torch.zeros(2, 1, 2, 2), torch.tensor([[[EMPTY, EMPTY]], [[0.0, 0.0]]])
     parts[1] = 5.0
-    slips = {"all-empty-is-nan": torch.stack([undefined(1, 2), parts[1, :, 0]])}
-    _combined(probe, parts, lse, "wrong-mix", slips)
+    before = torch.full((2, 1, 2), 9.0)
+    slips = {
+        "empty-not-stored": torch.stack([before[0], parts[1, :, 0]]),
+        "all-empty-is-nan": torch.stack([undefined(1, 2), parts[1, :, 0]]),
+    }
+    _equal(probe, _run(probe, parts, lse, out=before), _mix(parts, lse), "wrong-mix", slips)
 
 
 def an_output_with_strides_of_its_own(probe: Probe) -> None:

@@ -1,10 +1,12 @@
 """Task 21.1: how programs share a sequence, one mechanism each."""
 
+import re
 from math import ceil
 from random import Random
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import no_triton
 from nanoserve.course.kernels.launch import try_launch
 from nanoserve.course.kernels.package import pack
 from nanoserve.course.kernels.reference import KernelReference
@@ -33,7 +35,8 @@ def shares_of(my_tokens: object, num_tokens: int, splits: int, tile: int) -> lis
 
 def one_program_has_it_all(probe: Probe) -> None:
     """One program has the whole sequence."""
-    pythons = "math" in pack(probe.subject).modules.values()
+    sources = (function.source for function in pack(probe.subject).functions.values())
+    pythons = any(re.search(r"(?<![.\w])math\.", source) for source in sources)
     slips = {
         "end-in-tiles": [(0, 5)],
         "end-of-the-last-tile": [(0, 20)],
@@ -44,6 +47,7 @@ def one_program_has_it_all(probe: Probe) -> None:
     with (
         probe.on_error(TypeError, ValueError, slip="not-a-pair", match="unpack|not iterable"),
         probe.on_error(TypeError, slip="division-of-a-float", match="unexpected type fp"),
+        no_triton(probe),
     ):
         _shared(probe, 18, 1, [(0, 18)], "wrong-share", slips)
 
