@@ -30,6 +30,7 @@
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from matplotlib.ticker import LogLocator
 
 from nanoserve import KVPool, NaiveKVCache, PagedKVCache, gather_by_table, load_model, load_tokenizer
 
@@ -329,7 +330,8 @@ for (name, column), (colour, line) in zip(steps.items(), looks, strict=True):
 axes.set_xscale("log", base=2)
 axes.set_yscale("log")
 axes.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]])
-axes.yaxis.set_major_formatter("{x:,.0f}")
+axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+axes.yaxis.set_major_formatter("{x:,g}")
 axes.yaxis.set_minor_formatter("")
 axes.set(xlabel="tokens held", ylabel="ms for one step of the model")
 axes.spines[["top", "right"]].set_visible(False)

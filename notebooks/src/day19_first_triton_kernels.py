@@ -93,7 +93,8 @@ done = launch(lanes_kernel, (3,), torch.zeros(1), BLOCK=6)
 #
 # A tensor arrives as the address of its first element. `x_ptr + at` is a block of addresses, one a lane; `tl.load`
 # fetches what they point to, and `tl.store` writes. There is no `x[at]`, no shape and no stride: what is not handed
-# over, the kernel does not know.
+# over, the kernel does not know. Nor are `torch.…`, NumPy and `@` there: a kernel's functions begin with `tl.`, and
+# arithmetic and comparisons work lane by lane.
 
 
 # %%
@@ -185,8 +186,9 @@ print("5 + 3 * 77777 =", 5 + 3 * 77777)
 #
 # One program sums one row. A row may be longer than a block: then the program walks over it, block by block. A Python
 # loop over a `range` does that in a kernel too, and its bounds may be arguments. `tl.zeros([BLOCK], tl.float32)` is a
-# block of zeros to add to, and `tl.sum` makes one number of a block. And rows need not follow one another at once:
-# `row_stride` says how far apart they begin.
+# block of zeros to add to, and `tl.sum` makes one number of a block. A shape is a list, so it has brackets, even with
+# one axis. There are also `tl.cdiv(a, b)`, which divides and rounds up, and `tl.num_programs(0)`, how many programs
+# there are. And rows need not follow one another at once: `row_stride` says how far apart they begin.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -332,6 +334,7 @@ for capability in [(7, 5), (8, 0), (9, 0)]:
 
 # %% tags=["nbval-ignore-output"]
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator
 
 x, blocks, seconds = torch.arange(65_536.0), [2**power for power in range(7, 17)], []
 for block in blocks:
@@ -342,7 +345,8 @@ figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.loglog(blocks, [1e3 * second for second in seconds], color="#0072b2", marker="o", base=2)
 axes.set_yscale("log", base=10)
 axes.set_xticks(blocks[::3], [f"{block:,}" for block in blocks[::3]])
-axes.set_yticks([20, 50, 100, 200], ["20", "50", "100", "200"], minor=False)
+axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+axes.yaxis.set_major_formatter("{x:g}")
 axes.minorticks_off()
 axes.set(xlabel="elements a program copies", ylabel="ms for 65,536 elements")
 axes.spines[["top", "right"]].set_visible(False)

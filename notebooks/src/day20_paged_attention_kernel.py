@@ -132,10 +132,15 @@ print(out.tolist())
 # best of 16 bits, and the result is fp32. On a T4, for fp32, and in the interpreter, multiply and sum is better. `DOT`
 # says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
 #
+# The order of two factors matters. Where the compiler recognises a matrix product in a multiplication and its sum, it
+# makes a dot of it by itself, and on tensor cores a dot of fp32 numbers is rounded to tf32, with three digits. A sum
+# over the last axis, as here, is left in fp32.
+#
 # {task 20.2}
 #
-# Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them.
-# `tl.where(condition, yes, no)` chooses lane by lane, and minus infinity is `float("-inf")`, as in Python.
+# Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them. `k` may hold NaN in their
+# rows, and whatever is added to a NaN stays one: `tl.where(condition, yes, no)` chooses lane by lane. Minus infinity is
+# `float("-inf")`, as in Python. The scores are fp32 in both forms, as `tl.dot` gives them; fp16 would end at 65504.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -168,14 +173,18 @@ for s, v in [([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]]), ([[5.0, 2.0]], [[2.0, 0.0
 # %% [markdown]
 # {task 20.3}
 #
-# The same in Triton. `tl.max(s, axis=1)` is a row's largest, `tl.maximum` and `tl.exp` are torch's. A function may
-# return several blocks, as in Python. The values' axes are (GROUP, TILE, DIM) this time, and the tokens go. The values
-# may be fp32, fp16 or bf16.
+# The same in Triton. `tl.max(s, axis=1)` is a row's largest, `tl.maximum` and `tl.exp` are torch's. Python's `max` is
+# none of them: the interpreter would let it choose once for all heads. A function may return several blocks, as in
+# Python.
+#
+# There is no `@`. The axes of the product are (GROUP, TILE, DIM) this time, and the tokens, which stand in the middle,
+# go. Here the order counts: let the values stand first, `v[None, :, :] * weights[:, :, None]`, or the compiler makes a
+# dot of it. The values may be fp32, fp16 or bf16, and all three that come back are fp32, with DOT as well.
 #
 # <details><summary><b>Hint</b></summary>
 #
-# Without DOT: `v[None, :, :] * weights[:, :, None]`, summed over `axis=1`, with `v` in fp32. With DOT:
-# `tl.dot(weights.to(v.dtype), v)`, since both sides of a dot have one type; its sum is kept in fp32.
+# Without DOT: that product summed over `axis=1`, with `v` in fp32. With DOT: `tl.dot(weights.to(v.dtype), v)`, since
+# both sides of a dot have one type; its sum is kept in fp32.
 #
 # </details>
 
@@ -212,7 +221,8 @@ from nanoserve.kernels.paged_decode import my_tokens, store_lse
 # %% [markdown]
 # {task 20.4}
 #
-# All of it, about 24 lines, in three parts.
+# All of it, about 24 lines, in three parts. It calls your three functions, so run their cells first, written or not; in
+# place of one that does not pass yet stands the reference's. The check takes some seconds.
 #
 # 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries, with `other=0.0`: what
 #    pads must add nothing. Load one number, this sequence's length: `tl.load(lens_ptr + batch)`. `largest`, `total` and
