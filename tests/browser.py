@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import nbformat
@@ -56,9 +56,15 @@ class OpenNotebook:
 
     def run_all(self) -> None:
         """Run every cell and wait until the last one has run."""
-        last = self.page.locator(".jp-Notebook .jp-CodeCell").last
-        with self._until_run(last):
-            self.menu("Run", "Run All Cells")
+        cells = self.page.locator(".jp-Notebook .jp-CodeCell")
+        first = cells.first.locator(".jp-InputPrompt")
+        before = first.inner_text()
+        with self._until_run(cells.last):
+            for _ in range(3):  # while a kernel is only just starting, the menu may do nothing
+                self.menu("Run", "Run All Cells")
+                with suppress(AssertionError):
+                    expect(first).not_to_have_text(before, timeout=30_000)
+                    break
 
     def source(self, text: str) -> str:
         """The source, as it came, of the one code cell that contains `text`."""
