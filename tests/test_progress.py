@@ -66,7 +66,7 @@ def test_a_helper_of_the_learners_own_is_there(tmp_path):
 def test_a_cell_that_never_ends_takes_its_time_and_no_more(tmp_path):
     notebook = learners("day14")
     cell_of(notebook, "14.2").source += "\nimport time\ntime.sleep(10**6)"
-    found = verdicts_of(saved(notebook, tmp_path), seconds=30)
+    found = verdicts_of(saved(notebook, tmp_path), seconds=20)
     assert found == {"14.1": "passed", "14.2": "passed", "14.3": NO_VERDICT, "14.4": NO_VERDICT}
 
 
