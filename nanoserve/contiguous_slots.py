@@ -3,6 +3,7 @@
 import torch
 
 from nanoserve.model import Llama
+from nanoserve.pool import kv_sizes
 from nanoserve.slots import Slots
 
 
@@ -27,9 +28,8 @@ class SlotKVCache(Slots):
 
     def require_fit(self, model: Llama) -> None:
         """Raise a ValueError unless the rows can hold this model's keys and values."""
-        config, (num_layers, _, num_kv_heads, _, head_dim) = model.config, self.k.shape
-        sizes = config.num_hidden_layers, config.num_key_value_heads, config.head_dim
-        if (num_layers, num_kv_heads, head_dim, self.k.dtype, self.device) != (*sizes, model.dtype, model.device):
+        num_layers, _, num_kv_heads, _, head_dim = self.k.shape
+        if kv_sizes(model) != (num_layers, num_kv_heads, head_dim, self.k.dtype, self.device):
             raise ValueError("these rows were made for another model: make them with SlotKVCache(model, ...)")
 
     @property

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from nanoserve.model import Llama
 
 
+def kv_sizes(model: "Llama") -> tuple[int, int, int, torch.dtype, torch.device]:
+    """What decides whether a memory fits: layers, KV heads, head_dim, and the keys' and values' dtype and device."""
+    config = model.config
+    return config.num_hidden_layers, config.num_key_value_heads, config.head_dim, model.dtype, model.device
+
+
 class KVPool:
     """The memory behind the block ids: one id names a place in every layer.
 
@@ -62,10 +68,8 @@ class KVPool:
 
     def require_fit(self, model: "Llama") -> None:
         """Raise a ValueError that names both sides, unless the pool can hold the keys and values of this model."""
-        config, (num_layers, _, _, num_kv_heads, head_dim) = model.config, self.k.shape
-        ours = num_layers, num_kv_heads, head_dim, self.k.dtype, self.k.device
-        sizes = config.num_hidden_layers, config.num_key_value_heads, config.head_dim
-        theirs = *sizes, model.dtype, model.device
+        num_layers, _, _, num_kv_heads, head_dim = self.k.shape
+        ours, theirs = (num_layers, num_kv_heads, head_dim, self.k.dtype, self.k.device), kv_sizes(model)
         if ours != theirs:
             words = "(layers {}, KV heads {}, head_dim {}, {}, {})".format
             raise ValueError(
