@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import re
 from collections.abc import Callable
 
 from IPython import get_ipython
@@ -12,6 +11,7 @@ from nanoserve.course.limits import Outcome, own_line, run_limited
 from nanoserve.course.probe import Mismatch, Probe, kind, named
 from nanoserve.course.tasks import Task, all_tasks, find
 from nanoserve.course.verdict import Verdict
+from nanoserve.course.written import is_stub, not_written, other_signature, signature_of
 
 _passed: dict[str, Callable] = {}
 
@@ -78,7 +78,7 @@ def examine(task: Task, subject: Callable) -> Verdict:
             slip=f"An instance, or the result of a call, was given in place of the {wanted}.",
             slip_id=f"not-a-{wanted}",
         )
-    if absent := _not_written(task, subject):
+    if absent := not_written(task, subject):
         return _verdict(
             task,
             "not yet",
@@ -102,14 +102,6 @@ def examine(task: Task, subject: Callable) -> Verdict:
         cases = f"{probe.cases:,} cases" if probe.cases != 1 else "1 case"
         return _verdict(task, "passed", f"Passed: {cases}.", printed=outcome.printed)
     return _failure(task, outcome, probe, reached)
-
-
-def _not_written(task: Task, subject: Callable) -> str:
-    """The first method that was to be written and that a class of the learner's own just inherits; "" if none."""
-    if not task.inherits or subject is task.reference:
-        return ""
-    own = {name for owner in subject.__mro__ if owner not in task.reference.__mro__ for name in vars(owner)}
-    return next((name for name in task.writes if name not in own and hasattr(subject, name)), "")
 
 
 def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdict:
@@ -139,7 +131,7 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         )
     if type(error) is NotImplementedError:  # a subclass is another matter: input() raises one where nobody can type
         written = [getattr(probe.subject, name, None) for name in task.writes] or [probe.subject]
-        if all(map(_is_stub, written)):
+        if all(map(is_stub, written)):
             what = " and ".join(f"`{name}`" for name in task.writes or (task.name,))
             return _verdict(task, "not started", f"Not started: write {what}, then run the cell again.")
         return _verdict(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
@@ -154,13 +146,13 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
             slip_id="out-of-time",
             **facts,
         )
-    if name := _of_another_signature(task, probe.subject, outcome):
+    if name := other_signature(task, probe.subject, outcome):
         return _verdict(
             task,
             "raised",
             f"Your code raised TypeError: `{name}` does not take what it is called with.",
-            expected=_signature(task.reference, name),
-            came=_signature(probe.subject, name),
+            expected=signature_of(task.reference, name),
+            came=signature_of(probe.subject, name),
             slip="The arguments are not the stub's, and whoever calls it gives those of the stub.",
             look="Keep the stub's `def` line as it is; an argument of your own needs a default.",
             slip_id="another-signature",
@@ -175,31 +167,6 @@ def _failure(task: Task, outcome: Outcome, probe: Probe, reached: int) -> Verdic
         slip_id="raised",
         **facts,
     )
-
-
-def _of_another_signature(task: Task, subject: Callable, outcome: Outcome) -> str:
-    """The function that could not be called as the reference can; "" where the error is another one."""
-    found = re.search(r"(\w+)\(\) (takes|missing|got)", str(outcome.error))
-    if type(outcome.error) is not TypeError or outcome.line or not found:
-        return ""
-    theirs, ours = _signature(subject, found[1]), _signature(task.reference, found[1])
-    return found[1] if theirs and ours and theirs != ours else ""
-
-
-def _signature(owner: Callable, name: str) -> str:
-    """Such as `append(self, num_tokens)`, of a function or of a class's method; "" if there is none."""
-    function = owner if inspect.isfunction(owner) else getattr(owner, name, None)
-    if not inspect.isfunction(function):
-        return ""
-    signature = inspect.signature(function)
-    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-    return f"{function.__name__}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
-
-
-def _is_stub(function: object) -> bool:
-    """Nothing is in it but its docstring and `raise NotImplementedError`."""
-    code = getattr(getattr(function, "fn", function), "__code__", None)  # `fn` is what `@triton.jit` was given
-    return code is not None and code.co_names == ("NotImplementedError",)
 
 
 def _verdict(task: Task, status: str, headline: str, **facts: object) -> Verdict:
