@@ -1,31 +1,13 @@
 """Task 20.3: each mechanism of the online softmax, alone. They are Day 18's, in a kernel."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
-from nanoserve.course.exercises.day19.misuses import no_triton
-from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
-from nanoserve.course.kernels.reference import KernelReference
-from nanoserve.course.kernels.trial import builds, close, tried
+from nanoserve.course.exercises.day20.fold_trial import REFUSED, State, built, compare, softmaxed
+from nanoserve.course.exercises.day20.numbers import no_tf32
+from nanoserve.course.kernels.trial import close
 from nanoserve.course.probe import Probe
 
-if TYPE_CHECKING:
-    from nanoserve.course.kernels.ahead import Compiled
-
-DRIVER = KernelReference(f"{__package__}.drivers", "fold_driver")
-CALLS = "fold"
 INF = torch.inf
-REFUSED = {
-    "global variable": "plain-global",
-    "Boolean value": "if-on-a-vector",
-    "K >= 16": "dot-always",
-    "oop-carried": "type-changes",
-    "incompatible dimensions": "wrong-shape",
-    "": "not-compiled",
-}
-
-State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def the_first_tile(probe: Probe) -> None:
@@ -46,13 +28,13 @@ def the_first_tile(probe: Probe) -> None:
         "total-of-all-heads": (largest, weights.sum().expand(2), mixed),
         "total-down-the-heads": (largest, weights.sum(0), mixed),
     }
-    _compare(probe, s, v, None, slips, "other-first-tile")
+    compare(probe, s, v, None, slips, "other-first-tile")
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
     """The compiler takes the function without DOT, for a T4, and for an A100 multiplies in fp32."""
-    _built(probe, (7, 5), 8, False)
-    no_tf32(probe, _built(probe, (8, 0), 16, False, group=16))
+    built(probe, (7, 5), 8, False)
+    no_tf32(probe, built(probe, (8, 0), 16, False, group=16))
 
 
 def a_higher_score_comes_later(probe: Probe) -> None:
@@ -72,7 +54,7 @@ def a_higher_score_comes_later(probe: Probe) -> None:
         "old-maximum": (new_largest, new_total / shrink, new_mixed / shrink),
         "old-maximum-returned": (largest, new_total, new_mixed),
     }
-    _compare(probe, s, v, known, slips, "other-second-tile", (new_largest, new_total, new_mixed))
+    compare(probe, s, v, known, slips, "other-second-tile", (new_largest, new_total, new_mixed))
 
 
 def a_lower_score_comes_later(probe: Probe) -> None:
@@ -85,7 +67,7 @@ def a_lower_score_comes_later(probe: Probe) -> None:
         "maximum-of-the-tile": lambda came: bool(came[0].item() == 10.0),
         "shrinks-by-the-tile": (torch.tensor([90.0]), *summed),
     }
-    _compare(probe, s, v, None, slips, "other-second-tile")
+    compare(probe, s, v, None, slips, "other-second-tile")
 
 
 def of_two_heads_one_rises_and_one_falls(probe: Probe) -> None:
@@ -96,7 +78,7 @@ def of_two_heads_one_rises_and_one_falls(probe: Probe) -> None:
     def one_choice(came: State) -> bool:
         return close(came[0], first) or close(came[0], last)
 
-    _compare(probe, s, v, None, {"one-choice-for-all-heads": one_choice}, "other-second-tile")
+    compare(probe, s, v, None, {"one-choice-for-all-heads": one_choice}, "other-second-tile")
 
 
 def a_tile_that_is_masked_as_a_whole(probe: Probe) -> None:
@@ -109,34 +91,34 @@ def a_tile_that_is_masked_as_a_whole(probe: Probe) -> None:
         "maximum-set-to-0": (torch.zeros(1), torch.zeros(1), torch.zeros(1, 1)),
     }
     for order in ([0, 1, 2, 3], [2, 3, 0, 1]):
-        _compare(probe, s[:, order], v[order], None, slips, "masked-tile-counts", expected)
+        compare(probe, s[:, order], v[order], None, slips, "masked-tile-counts", expected)
 
 
 def halves_are_summed_in_fp32(probe: Probe) -> None:
     """Values in fp16: the weights, the products and the sums are in fp32."""
     s, v = torch.tensor([[0.0, -1.1, -2.3, -3.1]]), torch.tensor([[1.0], [300.0], [5.0], [7.0]]).half()
-    _compare(probe, s, v, None, {}, "summed-in-half")
+    compare(probe, s, v, None, {}, "summed-in-half")
 
 
 def with_dot_the_same_numbers(probe: Probe) -> None:
     """DOT=True with values in fp16: the same sums by `tl.dot`, of small numbers and of large ones."""
     s, v = torch.tensor([[0.0, -INF, 0.0, 0.0]]), torch.tensor([[1.0, 2.0], [9.0, 9.0], [4.0, 8.0], [16.0, 32.0]])
     with probe.on_error(AssertionError, TypeError, ValueError, slip="dot-of-two-types", match="dtype|types"):
-        _compare(probe, s, v.half(), None, {}, "wrong-dot", tile=2, dot=True)
+        compare(probe, s, v.half(), None, {}, "wrong-dot", tile=2, dot=True)
     slips = {"dot-in-half": lambda came: bool(came[2].isinf().all())}
-    _compare(probe, torch.zeros(1, 4), torch.full((4, 1), 6e4).half(), None, slips, "wrong-dot", dot=True)
+    compare(probe, torch.zeros(1, 4), torch.full((4, 1), 6e4).half(), None, slips, "wrong-dot", dot=True)
 
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
     """DOT=True, compiled for an H100: it uses the tensor cores."""
-    code = _built(probe, (9, 0), 16, True, torch.float16)
+    code = built(probe, (9, 0), 16, True, torch.float16)
     if "f32.f16.f16" not in code.ptx:
         probe.fail("instructions for fp16 on tensor cores (mma … f16.f16) in the machine code", "none", "dot-ignored")
 
 
 def with_dot_and_bf16(probe: Probe) -> None:
     """DOT=True with values in bf16."""
-    code = _built(probe, (9, 0), 16, True, torch.bfloat16, dict.fromkeys(REFUSED, "not-in-bf16"))
+    code = built(probe, (9, 0), 16, True, torch.bfloat16, dict.fromkeys(REFUSED, "not-in-bf16"))
     if "f32.bf16.bf16" not in code.ptx:
         probe.fail("instructions for bf16 on tensor cores (mma … bf16.bf16) in the machine code", "none", "not-in-bf16")
 
@@ -146,14 +128,7 @@ def any_tiles(probe: Probe) -> None:
     draw = torch.Generator().manual_seed(20)
     for group, tokens, dim, tile in [(1, 3, 1, 1), (4, 32, 16, 8), (2, 16, 64, 16)]:
         s = 4 * torch.randn(group, tokens, generator=draw)
-        _compare(probe, s, torch.randn(tokens, dim, generator=draw), None, {}, "other-sizes", tile=tile)
-
-
-def softmaxed(s: torch.Tensor, v: torch.Tensor) -> State:
-    """The three that `fold` keeps, of a softmax over all these tokens at once."""
-    largest = s.amax(1)
-    weights = (s.double() - largest[:, None]).exp()
-    return largest, weights.sum(1).float(), (weights @ v.double()).float()
+        compare(probe, s, torch.randn(tokens, dim, generator=draw), None, {}, "other-sizes", tile=tile)
 
 
 def _first() -> tuple[torch.Tensor, torch.Tensor]:
@@ -162,74 +137,3 @@ def _first() -> tuple[torch.Tensor, torch.Tensor]:
 
 def _both(one: tuple[torch.Tensor, torch.Tensor], other: tuple[torch.Tensor, torch.Tensor]) -> State:
     return softmaxed(torch.cat([one[0], other[0]], 1), torch.cat([one[1], other[1]]))
-
-
-def _compare(
-    probe: Probe,
-    s: torch.Tensor,
-    v: torch.Tensor,
-    known: State | None,
-    slips: dict,
-    slip: str,
-    expected: State | None = None,
-    tile: int = 2,
-    dot: bool = False,
-) -> None:
-    """One case: these scores and values, taken in tile by tile."""
-    group, dim = len(s), v.shape[1]
-    known = known or (torch.full((group,), -1e30), torch.zeros(group), torch.zeros(group, dim))
-    if s.numel() <= 8:
-        probe.calls.append(f"s = {s.tolist()}, v = {v.tolist()}")
-    with (
-        probe.on_error(TypeError, ValueError, AttributeError, slip="not-three", match="None|not iterable|unpack"),
-        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
-        no_triton(probe),
-    ):
-        run = tried(
-            probe,
-            (1,),
-            s,
-            v,
-            *known,
-            s.shape[1],
-            GROUP=group,
-            DIM=dim,
-            TILE=tile,
-            DOT=dot,
-            race=slip,
-            reads=slip,
-            writes=slip,
-            driver=DRIVER,
-            calls=CALLS,
-        )
-    names = ("largest", "total", "mixed")
-    came = tuple(run.tensors[name] for name in names)
-    same_numbers(probe, came, expected or softmaxed(s, v), slip, slips, what=names)
-
-
-def _built(
-    probe: Probe,
-    capability: tuple[int, int],
-    tile: int,
-    dot: bool,
-    dtype: torch.dtype = torch.float32,
-    slips: dict[str, str] = REFUSED,
-    group: int = 4,
-) -> "Compiled":
-    group = 16 if dot else group
-    arguments = torch.zeros(group, 2 * tile), torch.zeros(2 * tile, 16, dtype=dtype)
-    state = torch.zeros(group), torch.zeros(group), torch.zeros(group, 16)
-    return builds(
-        probe,
-        *arguments,
-        *state,
-        2 * tile,
-        GROUP=group,
-        DIM=16,
-        TILE=tile,
-        DOT=dot,
-        slips=slips,
-        capability=capability,
-        driver=DRIVER,
-        calls=CALLS,
-    )

@@ -1,12 +1,11 @@
 """Task 21.2: putting shares together, one mechanism each."""
 
-from collections.abc import Callable
-
 import torch
 
 from nanoserve.course.exercises.day19.misuses import no_triton
+from nanoserve.course.exercises.day21.combine_trial import combine, combined, equal_rows, mixed_by_weight
 from nanoserve.course.kernels.accesses import Access
-from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
+from nanoserve.course.kernels.trial import builds, close, undefined
 from nanoserve.course.probe import Probe
 
 REFUSED = {
@@ -17,7 +16,6 @@ REFUSED = {
     "": "not-compiled",
 }
 EMPTY = -torch.inf
-Giveaway = torch.Tensor | Callable[[torch.Tensor], bool]  # what gives a slip away: the result, or what is true of it
 
 
 def one_share_comes_through(probe: Probe) -> None:
@@ -34,8 +32,8 @@ def one_share_comes_through(probe: Probe) -> None:
         probe.on_error(ValueError, slip="scalar-pointer", match="if pointer argument is not a block"),
         no_triton(probe),
     ):
-        came = _run(probe, parts, lse, race="wrong-mix", outside="too-far")
-    _equal(probe, came, right, "wrong-mix", slips)
+        came = combine(probe, parts, lse, race="wrong-mix", outside="too-far")
+    equal_rows(probe, came, right, "wrong-mix", slips)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
@@ -60,7 +58,7 @@ def two_shares_by_their_weight(probe: Probe) -> None:
         "largest-weighs-one": (lse[0, 0] - lse.max()).exp() @ parts[0, 0],
         "first-share-only": one,
     }
-    _combined(probe, parts, lse, "wrong-mix", {name: mix[None, None] for name, mix in slips.items()})
+    combined(probe, parts, lse, "wrong-mix", {name: mix[None, None] for name, mix in slips.items()})
 
 
 def each_head_of_each_sequence(probe: Probe) -> None:
@@ -81,7 +79,7 @@ def each_head_of_each_sequence(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return "too-far" if access.kind == "read" else "stores-too-far"
 
-    _combined(probe, parts, lse, "wrong-row", slips, outside=outside)
+    combined(probe, parts, lse, "wrong-row", slips, outside=outside)
 
 
 def each_head_by_weights_of_its_own(probe: Probe) -> None:
@@ -91,16 +89,17 @@ def each_head_by_weights_of_its_own(probe: Probe) -> None:
     lse = torch.stack([1 - second, second], dim=2).log()
 
     def by_others(came: torch.Tensor) -> bool:
-        return any(close(came, _mix(parts, others.expand(2, 2, 2))) for others in (lse[:1, :1], lse[:1], lse[:, :1]))
+        others = (lse[:1, :1], lse[:1], lse[:, :1])
+        return any(close(came, mixed_by_weight(parts, other.expand(2, 2, 2))) for other in others)
 
-    _combined(probe, parts, lse, "wrong-mix", {"weights-of-another-head": by_others})
+    combined(probe, parts, lse, "wrong-mix", {"weights-of-another-head": by_others})
 
 
 def an_empty_share_weighs_nothing(probe: Probe) -> None:
     """A share without a token: its log-sum-exp is -inf, and its part zeros."""
     parts, lse = torch.tensor([[[[8.0, 4.0], [0.0, 0.0]]]]), torch.tensor([[[0.0, EMPTY]]])
     slips = {"empty-share-counts": parts.mean(2), "nan-beside-an-empty-share": undefined(1, 1, 2)}
-    _combined(probe, parts, lse, "wrong-mix", slips)
+    combined(probe, parts, lse, "wrong-mix", slips)
 
 
 def three_shares_in_four_lanes(probe: Probe) -> None:
@@ -112,13 +111,13 @@ def three_shares_in_four_lanes(probe: Probe) -> None:
             return "stores-too-far"
         return "heads-by-the-pad" if access.elements.min() in (4, 8) else "splits-not-masked"  # head 1 begins at 3, 6
 
-    right, total = _mix(parts, lse), lse.exp().sum(2, keepdim=True)
+    right, total = mixed_by_weight(parts, lse), lse.exp().sum(2, keepdim=True)
     slips = {
         "no-other": undefined(1, 2, 2),
         "padding-counts": right * total / (total + 1),
-        "last-share-left-out": _mix(parts[:, :, :2], lse[:, :, :2]),
+        "last-share-left-out": mixed_by_weight(parts[:, :, :2], lse[:, :, :2]),
     }
-    _combined(probe, parts, lse, "wrong-mix", slips, outside=outside)
+    combined(probe, parts, lse, "wrong-mix", slips, outside=outside)
 
 
 def a_width_that_is_no_power_of_two(probe: Probe) -> None:
@@ -128,14 +127,14 @@ def a_width_that_is_no_power_of_two(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return "rows-by-the-pad" if access.kind == "read" and access.elements.max() > 22 else "width-not-masked"
 
-    _combined(probe, parts, lse, "wrong-width", {}, race="width-not-masked", outside=outside)
+    combined(probe, parts, lse, "wrong-width", {}, race="width-not-masked", outside=outside)
 
 
 def large_and_small_sums(probe: Probe) -> None:
     """Log-sum-exps of 200, and of -200."""
     parts = torch.tensor([[[[8.0, 4.0], [2.0, 6.0]]]])
     for level, slip in ((200.0, "largest-not-taken-off"), (-200.0, "floor-too-high")):
-        _combined(probe, parts, torch.tensor([[[level, level + 1]]]), slip, {})
+        combined(probe, parts, torch.tensor([[[level, level + 1]]]), slip, {})
 
 
 def a_sequence_without_a_token(probe: Probe) -> None:
@@ -147,15 +146,15 @@ def a_sequence_without_a_token(probe: Probe) -> None:
         "empty-not-stored": torch.stack([before[0], parts[1, :, 0]]),
         "all-empty-is-nan": torch.stack([undefined(1, 2), parts[1, :, 0]]),
     }
-    _equal(probe, _run(probe, parts, lse, out=before), _mix(parts, lse), "wrong-mix", slips)
+    equal_rows(probe, combine(probe, parts, lse, out=before), mixed_by_weight(parts, lse), "wrong-mix", slips)
 
 
 def an_output_with_strides_of_its_own(probe: Probe) -> None:
     """The output is a slice of a wider tensor, in fp16."""
     parts, lse = torch.arange(24.0).view(2, 3, 2, 2), torch.zeros(2, 3, 2)
     wide = torch.full((2, 5, 4), torch.nan, dtype=torch.float16)
-    came = _run(probe, parts, lse, out=wide[:, :3, :2], race="strides-not-used", outside="strides-not-used")
-    _equal(probe, came.float(), _mix(parts, lse), "strides-not-used", {})
+    came = combine(probe, parts, lse, out=wide[:, :3, :2], race="strides-not-used", outside="strides-not-used")
+    equal_rows(probe, came.float(), mixed_by_weight(parts, lse), "strides-not-used", {})
 
 
 def agrees_with_one_softmax(probe: Probe) -> None:
@@ -169,58 +168,4 @@ def agrees_with_one_softmax(probe: Probe) -> None:
         scores = 4 * scores + 3 * torch.randn(2, 3, splits, 1, generator=generator)
         parts = (scores.softmax(3)[..., None] * values).sum(3)
         right = (scores.flatten(2).softmax(2)[..., None] * values.flatten(2, 3)).sum(2)
-        _equal(probe, _run(probe, parts, scores.logsumexp(3)), right, "other-sizes", {})
-
-
-def _combined(
-    probe: Probe,
-    parts: torch.Tensor,
-    lse: torch.Tensor,
-    slip: str,
-    slips: dict[str, Giveaway],
-    race: str = "stores-in-one-place",
-    outside: Outside = "too-far",
-) -> None:
-    _equal(probe, _run(probe, parts, lse, race=race, outside=outside), _mix(parts, lse), slip, slips)
-
-
-def _run(
-    probe: Probe,
-    parts: torch.Tensor,
-    lse: torch.Tensor,
-    out: torch.Tensor | None = None,
-    race: str = "stores-in-one-place",
-    outside: Outside = "too-far",
-) -> torch.Tensor:
-    batch, heads, splits, dim = parts.shape
-    out = undefined(batch, heads, dim) if out is None else out
-    if lse.numel() <= 6:
-        probe.calls.append(f"lse = {numbers(lse)}")
-    sizes = {"SPLITS_PAD": 1 << (splits - 1).bit_length(), "DIM": dim, "DIM_PAD": 1 << (dim - 1).bit_length()}
-    arguments = parts, lse, out, splits, *out.stride()[:2]
-    return tried(probe, (batch, heads), *arguments, **sizes, race=race, reads=outside, writes=outside).tensors["out"]
-
-
-def _mix(parts: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
-    """(batch, heads, dim): the parts, each by the share of its exp(lse); zeros where there is none."""
-    weights = (lse - lse.amax(2, keepdim=True).clamp(min=-1e30)).exp()
-    return (weights[..., None] * parts).sum(2) / weights.sum(2).clamp(min=1e-30)[..., None]
-
-
-def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, Giveaway]) -> None:
-    """One case: these rows; of a difference, the first row is told, from where it differs."""
-
-    def nearly(came: torch.Tensor) -> bool:
-        return bool((came - expected).abs().max() <= expected.abs().max() / 256)
-
-    def told(out: torch.Tensor) -> str:
-        different = ~torch.isclose(came, expected, rtol=1e-5, atol=1e-5)
-        batch, head, place = different.nonzero()[0].tolist()
-        first = place if came.shape[2] > 8 else 0
-        return f"out[{batch}, {head}, {first}:] = {numbers(out[batch, head, first : first + 8])}"
-
-    probe.equal(came, expected, slip, slips | {"nearly-right": nearly}, same=_fits, told=told)
-
-
-def _fits(came: torch.Tensor, giveaway: Giveaway) -> bool:
-    return giveaway(came) if callable(giveaway) else close(came, giveaway)
+        equal_rows(probe, combine(probe, parts, scores.logsumexp(3)), right, "other-sizes", {})
