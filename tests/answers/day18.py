@@ -183,6 +183,23 @@ def halves_what_is_known(scores, values, largest, total, mixed):
     return new, total / 2 + weights.sum(-1), mixed / 2 + weighed
 
 
+LEFT = []
+
+
+@wrong("18.1", "kept-between-calls")
+def begins_where_the_last_call_ended(scores, values, largest, total, mixed):
+    if LEFT and not total.any():
+        return fold(scores, values, *LEFT.pop())
+    LEFT[:] = [fold(scores, values, largest, total, mixed)]
+    return LEFT[0]
+
+
+@wrong("18.1", "another-device")
+def leaves_the_machine(scores, values, largest, total, mixed):
+    new, total, mixed = fold(scores, values, largest, total, mixed)
+    return new, total, mixed.to("meta")
+
+
 @wrong("18.1", "maximum-of-the-block")
 def the_blocks_own_maximum(scores, values, largest, total, mixed):
     new = scores.amax(-1)
@@ -425,6 +442,38 @@ def a_list_of_rows(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
 @wrong("18.2", "wrong-shape")
 def the_first_row_only(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
     return blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens, scale)[0]
+
+
+@wrong("18.2", "another-device")
+def on_no_device_at_all(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
+    return blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens, scale).to("meta")
+
+
+@wrong("18.2", "another-dtype")
+def in_float64(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
+    return blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens, scale).double()
+
+
+@wrong_walk("fold-unknown")
+class NoFoldYet(Walk):
+    def turn(self, query, block_id, held, known):
+        raise NameError("name 'fold' is not defined")
+
+
+@wrong_walk("fold-not-kept")
+class DropsWhatFoldReturns(Walk):
+    def turn(self, query, block_id, held, known):
+        super().turn(query, block_id, held, known)
+        return known
+
+    def end(self, largest, total, mixed):
+        return mixed / total[:, None]
+
+
+@wrong_walk("step-of-one")
+class ATurnForEachToken(Walk):
+    def turns(self, table, num_tokens):
+        return [(table[p // self.size], min(self.size, num_tokens - p)) for p in range(num_tokens)]
 
 
 @wrong_walk("no-scale")
@@ -693,6 +742,12 @@ class BeginsAtNoughtAndCatchesIt(Walk):
         return torch.zeros(len(query)), torch.zeros(len(query)), torch.zeros_like(query)
 
 
+@wrong_walk("begins-too-high")
+class BeginsAtMinusTenThousand(Walk):
+    def start(self, query):
+        return torch.full((len(query),), -1e4), torch.zeros(len(query)), torch.zeros_like(query)
+
+
 @wrong_walk("other-low-scores")
 class ScoresAreCutOff(Walk):
     def scores(self, query, keys):
@@ -703,9 +758,10 @@ wrong("18.2", "copied-together")(gathered_attention)
 
 
 @wrong("18.2", "changes-the-pool")
-def scales_in_place(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
-    q.mul_(q.shape[2] ** -0.5 if scale is None else scale)
-    return blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens, 1.0)
+def counts_down_in_place(q, k_pool, v_pool, block_tables, seq_lens, scale=None):
+    out = blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens, scale)
+    seq_lens -= k_pool.shape[1]
+    return out
 
 
 @wrong_walk("other-shapes")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from nanoserve.course.exercises.day18.numbers import MOST, listed, same_numbers
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -44,6 +44,7 @@ def a_higher_score_comes_later(probe: Probe) -> None:
         "old-maximum-returned": (largest, new_total, new_mixed),
     }
     _compare(probe, _fold(probe, scores, values, known), expected, slips, "other-second-block")
+    _compare(probe, _fold(probe, *first, _start()), softmaxed(*first), {}, "kept-between-calls")
 
 
 def a_lower_score_comes_later(probe: Probe) -> None:
@@ -73,7 +74,9 @@ def each_head_for_itself(probe: Probe) -> None:
     }
     with (
         probe.on_error(RuntimeError, IndexError, slip="wrong-dimension"),
-        probe.on_error(RuntimeError, slip="one-answer-for-all-heads", match="Boolean value of Tensor"),
+        probe.on_error(
+            RuntimeError, ValueError, slip="one-answer-for-all-heads", match="Boolean value of Tensor|converted to"
+        ),
     ):
         came = _fold(probe, scores, values, _start(2, 1))
     _compare(probe, came, expected, slips, "wrong-dimension")
@@ -195,8 +198,13 @@ def _call(probe: Probe, scores: torch.Tensor, values: torch.Tensor, known: State
         )
     came = probe.record(line, probe.subject, scores, values, *known, shows_result=False)
     if not isinstance(came, tuple | list) or len(came) != 3 or not all(isinstance(part, torch.Tensor) for part in came):
-        kind = "None" if came is None else f"a {type(came).__name__}"
-        probe.fail("three tensors: largest, total, mixed", kind, "no-return" if came is None else "not-three")
+        what = "None" if came is None else kind(came)
+        if isinstance(came, tuple | list):
+            what += f" of {len(came)}: {', '.join(type(part).__name__ for part in came[:4])}"
+        probe.fail("three tensors: largest, total, mixed", what, "no-return" if came is None else "not-three")
+    if any(part.device != scores.device for part in came):
+        devices = ", ".join(str(part.device) for part in came)
+        probe.fail(f"three tensors on {scores.device}", f"tensors on {devices}", "another-device")
     return came
 
 

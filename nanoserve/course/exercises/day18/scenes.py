@@ -6,7 +6,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from nanoserve.course.exercises.day18.numbers import same_numbers
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 BLOCK, WIDTH = 4, 2  # tokens in a block, and numbers in a head, unless a stage says otherwise
 NOWHERE = 2**20  # a block id that no pool has
@@ -90,26 +90,31 @@ def call(
     q: torch.Tensor,
     k_pool: torch.Tensor,
     v_pool: torch.Tensor,
-    tables: list[list[int]],
-    lengths: list[int],
+    tables: list[list[int]] | torch.Tensor,
+    lengths: list[int] | torch.Tensor,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """The learner's attention over these blocks, if it is a tensor of the right shape."""
+    """The learner's attention over these blocks, if it is a tensor of the queries' shape, device and dtype."""
     probe.calls.clear()
-    shown = str(tables).replace(str(NOWHERE), "unused")
-    shown = shown if len(shown) < 60 else f"({len(tables)}, {max(map(len, tables))})"
+    tables, lengths = (torch.as_tensor(given) for given in (tables, lengths))
+    shown = str(tables.tolist()).replace(str(NOWHERE), "unused")
+    shown = shown if len(shown) < 60 else str(tuple(tables.shape))
     line = (
         f"out = blockwise_attention(q, k_pool, v_pool, block_tables, seq_lens{'' if scale is None else f', {scale}'})"
-        f"\n  # q {tuple(q.shape)}, pools {tuple(k_pool.shape)}, block_tables {shown}, seq_lens {lengths}"
+        f"\n  # q {tuple(q.shape)}, pools {tuple(k_pool.shape)}, block_tables {shown}, seq_lens {lengths.tolist()}"
     )
     extra = () if scale is None else (scale,)
-    arguments = q, k_pool, v_pool, torch.tensor(tables), torch.tensor(lengths), *extra
-    came = probe.record(line, probe.subject, *arguments, shows_result=False)
+    with probe.on_error(NameError, slip="fold-unknown", match="'fold' is not defined"):
+        came = probe.record(line, probe.subject, q, k_pool, v_pool, tables, lengths, *extra, shows_result=False)
     if not isinstance(came, torch.Tensor):
-        kind = "None" if came is None else f"a {type(came).__name__}"
-        probe.fail(f"a tensor of shape {tuple(q.shape)}", kind, "no-return" if came is None else "not-a-tensor")
+        what = "None" if came is None else kind(came)
+        probe.fail(f"a tensor of shape {tuple(q.shape)}", what, "no-return" if came is None else "not-a-tensor")
     if came.shape != q.shape:
         probe.fail(f"a tensor of shape {tuple(q.shape)}", f"one of {tuple(came.shape)}", "wrong-shape")
+    if came.device != q.device:
+        probe.fail(f"a tensor on {q.device}", f"one on {came.device}", "another-device")
+    if came.dtype != q.dtype:
+        probe.fail(f"a tensor of {q.dtype}, as the queries", f"one of {came.dtype}", "another-dtype")
     return came
 
 
