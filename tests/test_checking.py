@@ -107,6 +107,19 @@ def test_an_error_without_a_message_goes_by_its_name():
     assert examine(FIRST, wordless).came == "KeyError"
 
 
+def test_a_line_in_a_generator_expression_is_counted_in_its_function():
+    summing = """
+        class BlockAllocator(Base):
+            def allocate(self):
+                sizes = [
+                    1 for _ in range(2)
+                ]
+                return sum(1 / (size - 1) for size in sizes)
+    """
+    headline = examine(FIRST, from_source(summing)).headline
+    assert "at line 5 of `allocate`: `return sum(1 / (size - 1) for size in sizes)`" in headline
+
+
 def test_a_property_that_raises_is_in_the_list_of_calls():
     raising = from_source("""
         class BlockAllocator(Base):
@@ -225,6 +238,19 @@ def test_anything_but_the_class_itself_is_told_so(subject):
     assert verdict.status == "not yet"
     assert verdict.slip_id == "not-a-class"
     assert 'check("14.1", BlockAllocator)' in verdict.expected
+
+
+def test_a_class_in_place_of_a_function_is_no_instance_and_no_call():
+    verdict = examine(find("13.2"), from_source("class kv_bytes_per_token:\n    pass", "kv_bytes_per_token"))
+    assert verdict.came == "a class in place of the function"
+    assert verdict.slip == "`kv_bytes_per_token` is a function in the stub, and was made a class."
+
+
+def test_an_error_that_is_no_stubs_own_is_no_stub_left():
+    unwritten = (
+        "class BlockAllocator(Base):\n    def allocate(self):\n        raise NotImplementedError('not for meta')"
+    )
+    assert examine(FIRST, from_source(unwritten)).slip_id == "raised"
 
 
 @pytest.mark.parametrize(

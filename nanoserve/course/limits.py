@@ -6,7 +6,7 @@ import io
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from sysconfig import get_paths
@@ -59,7 +59,8 @@ def run_limited(run: Callable[[], object], seconds: float) -> Outcome:
             _stop(thread)
             raise
         if thread.is_alive():
-            line = _own_line_of(sys._current_frames().get(thread.ident))
+            if frame := sys._current_frames().get(thread.ident):
+                line = _innermost(traceback.walk_stack(frame))
             _stop(thread)
             error = OutOfTime()
     if error is not None and line is None:
@@ -75,30 +76,28 @@ def own_line(error: BaseException) -> str | None:
     """
     if line := getattr(error, "learners_line", None):
         return line
-    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if _is_learners(frame):
-            return _describe(frame, number)
-    return None
+    return _innermost(reversed(list(traceback.walk_tb(error.__traceback__))))
 
 
-def _own_line_of(frame: FrameType | None) -> str | None:
-    while frame is not None:
-        if _is_learners(frame):
-            return _describe(frame, frame.f_lineno)
-        frame = frame.f_back
-    return None
+def _innermost(frames: Iterable[tuple[FrameType, int]]) -> str | None:
+    """The first of the learner's frames, innermost first. A generator expression's line is counted in its function."""
+    own = [(frame, number) for frame, number in frames if _is_learners(frame)]
+    if not own:
+        return None
+    (frame, number), *callers = own
+    function = frame.f_code
+    for caller, _ in callers:
+        if function.co_name.startswith("<") and function in caller.f_code.co_consts:
+            function = caller.f_code
+    [summary] = traceback.StackSummary.extract([(frame, number)])
+    place = f"line {number - function.co_firstlineno + 1} of `{function.co_name}`"
+    return f"{place}: `{summary.line}`" if summary.line else place
 
 
 def _is_learners(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
     installed = "site-packages" in path or "dist-packages" in path  # a user's own, or Debian's
     return not (installed or path.startswith((_OURS, *_LIBRARIES, "<frozen", "<string>")))  # the last: a dataclass's
-
-
-def _describe(frame: FrameType, number: int) -> str:
-    [summary] = traceback.StackSummary.extract([(frame, number)])
-    place = f"line {number - frame.f_code.co_firstlineno + 1} of `{frame.f_code.co_name}`"
-    return f"{place}: `{summary.line}`" if summary.line else place
 
 
 def _stop(thread: threading.Thread) -> None:

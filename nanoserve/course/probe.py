@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     import torch
 
 
+# RuntimeErrors both, but a stub that is not written yet is no wrong answer, and an endless recursion is its own slip.
+_NO_ANSWER = (NotImplementedError, RecursionError)
+
+
 class Mismatch(Exception):
     """What came is not what should have come. `slip` names the likely reason."""
 
@@ -90,8 +94,8 @@ class Probe:
             came = call(*args)
         except error as raised:
             return raised
-        except NotImplementedError:
-            raise  # a stub that is not written yet is no wrong answer
+        except _NO_ANSWER:
+            raise
         except Exception as raised:
             for kind, slip in slips.items():
                 if kind is not None and isinstance(raised, kind):
@@ -110,7 +114,7 @@ class Probe:
         """
         try:
             yield
-        except NotImplementedError:  # a RuntimeError, but a stub that is not written yet is no wrong answer
+        except _NO_ANSWER:
             raise
         except errors as error:
             if not re.search(match, str(error)):
@@ -136,8 +140,9 @@ class Traced:
 
 
 def named(error: BaseException) -> str:
-    """An error by its type and its message, where it has one."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """An error by its type and its message, where it has one; of a long message, the beginning."""
+    message = _shortened(str(error), 400)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def kind(value: object) -> str:
@@ -165,7 +170,11 @@ def show(value: object, limit: int = 200) -> str:
         text = _repr(value)
     except Exception as error:
         return f"<{kind(value)} whose repr raises {type(error).__name__}>"
-    text = " ".join(text.split())
+    text = re.sub(r" at 0x[0-9a-f]+>", ">", " ".join(text.split()))  # an address is another in each run
+    return _shortened(text, limit)
+
+
+def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -173,7 +182,8 @@ def _repr(value: object) -> str:
     if type(value) is tuple and len(value) > 1:
         return f"({', '.join(map(_repr, value))})"
     if hasattr(value, "dtype") and hasattr(value, "shape") and (len(value.shape) > 1 or sum(value.shape) > 20):
-        return f"{kind(value)} of shape {tuple(value.shape)}"
+        elsewhere = f" on {value.device}" if str(getattr(value, "device", "cpu")) != "cpu" else ""
+        return f"{kind(value)} of shape {tuple(value.shape)}{elsewhere}"
     return repr(value)
 
 

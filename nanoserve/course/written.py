@@ -18,15 +18,17 @@ def not_written(task: Task, subject: Callable) -> str:
 
 def other_signature(task: Task, subject: Callable, outcome: Outcome) -> str:
     """The function that could not be called as the reference can; "" where the error is another one."""
-    found = re.search(r"(\w+)\(\) (takes|missing|got)", str(outcome.error))
-    if type(outcome.error) is not TypeError or outcome.line or not found:
+    if type(outcome.error) is not TypeError or outcome.line:
         return ""
-    theirs, ours = signature_of(subject, found[1]), signature_of(task.reference, found[1])
-    return found[1] if theirs and ours and theirs != ours else ""
+    found = re.search(r"(\w+)\(\) (takes|missing|got)", str(outcome.error))
+    name = found[1] if found else task.name  # a kernel's launch does not name it
+    theirs, ours = signature_of(subject, name), signature_of(task.stand_in(), name)
+    return name if theirs and ours and theirs != ours else ""
 
 
 def signature_of(owner: Callable, name: str) -> str:
     """Such as `append(self, num_tokens)`, of a function or of a class's method; "" if there is none."""
+    owner = getattr(owner, "fn", owner)  # what `@triton.jit` was given
     function = owner if inspect.isfunction(owner) else getattr(owner, name, None)
     if not inspect.isfunction(function):
         return ""

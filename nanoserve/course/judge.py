@@ -1,0 +1,157 @@
+"""From how a run of the stages ended to what is said of it: what came, the likely slip, and the learner's own line."""
+
+import inspect
+from collections.abc import Callable
+
+from nanoserve.course.kernels.reference import KernelReference
+from nanoserve.course.limits import Outcome, own_line
+from nanoserve.course.probe import Mismatch, Probe, kind, named
+from nanoserve.course.tasks import Task
+from nanoserve.course.verdict import Status, Verdict
+from nanoserve.course.written import is_stub, not_written, other_signature, signature_of
+
+
+def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
+    """What can be said without a run: it is not the class or function that was asked for, or a method is not in it."""
+    wanted, given = _sort(task.reference), _sort(subject)
+    if given != wanted:
+        came = f"a {given}" if given else kind(subject)
+        return _about(
+            task,
+            "not yet",
+            f"`check` takes the {wanted} itself.",
+            expected=f'check("{task.id}", {task.name})',
+            came=f"{came} in place of the {wanted}",
+            slip=f"`{task.name}` is a {wanted} in the stub, and was made a {given}."
+            if given
+            else f"An instance, or the result of a call, was given in place of the {wanted}.",
+            slip_id=f"not-a-{wanted}",
+        )
+    if absent := not_written(task, subject):
+        return _about(
+            task,
+            "not yet",
+            f"Not yet: your `{task.name}` has no `{absent}` of its own, and inherits the reference's.",
+            slip="The method is not in the class, or has another name there.",
+            look="Is its `def` indented into the class, and its name the stub's?",
+            slip_id="not-written",
+        )
+    return None
+
+
+def judge(task: Task, probe: Probe, outcome: Outcome, reached: int) -> Verdict:
+    """What is said of a run.
+
+    Args:
+        probe: what was called, and how many cases were compared.
+        reached: how many stages passed.
+    """
+    error, printed = outcome.error, outcome.printed
+    if error is None:
+        cases = f"{probe.cases:,} cases" if probe.cases != 1 else "1 case"
+        return _about(task, "passed", f"Passed: {cases}.", printed=printed)
+    stage = f"stage {reached + 1} of {len(task.stages)}: {inspect.getdoc(task.stages[reached])}"
+    facts = {"stage": stage, "calls": _last(probe.calls), "printed": printed}
+    if isinstance(error, Mismatch):
+        return _mismatch(task, error, facts)
+    if outcome.out_of_time:
+        return _out_of_time(task, outcome, facts)
+    # A stub's own: torch raises one of these where an operation has no such kernel, and input() a subclass of it.
+    if type(error) is NotImplementedError and outcome.line and not error.args:
+        written = [getattr(probe.subject, name, None) for name in task.writes] or [probe.subject]
+        if all(map(is_stub, written)):
+            what = " and ".join(f"`{name}`" for name in task.writes or (task.name,))
+            return _about(task, "not started", f"Not started: write {what}, then run the cell again.")
+        return _about(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
+    if name := other_signature(task, probe.subject, outcome):
+        return _about(
+            task,
+            "raised",
+            f"Your code raised TypeError: `{name}` does not take what it is called with.",
+            expected=signature_of(task.stand_in(), name),
+            came=signature_of(probe.subject, name),
+            slip="The arguments are not the stub's, and whoever calls it gives those of the stub.",
+            look="Keep the stub's `def` line as it is; an argument of your own needs a default.",
+            slip_id="another-signature",
+            **facts,
+        )
+    facts["calls"] = _by_its_type(facts["calls"], error)
+    if not outcome.line and not isinstance(task.reference, KernelReference):  # a kernel's process has its own troubles
+        return _about(
+            task,
+            "not yet",
+            "Not yet: the check cannot go on with what your code gave.",
+            came=named(error),
+            slip="Something is missing, or is of another type, shape or device than the stub's docstring says.",
+            look="Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`.",
+            slip_id="cannot-go-on",
+            **facts,
+        )
+    return _about(
+        task,
+        "raised",
+        f"Your code raised {type(error).__name__}" + (f" at {outcome.line}." if outcome.line else "."),
+        came=named(error),
+        slip_id="raised",
+        **facts,
+    )
+
+
+def _mismatch(task: Task, error: Mismatch, facts: dict) -> Verdict:
+    slip = task.slips[error.slip]
+    cause, headline = error.__context__, "Not yet."
+    if cause is not None and error.came.startswith(type(cause).__name__):  # it is an error that came
+        facts["calls"] = _by_its_type(facts["calls"], cause)
+        if line := own_line(cause):
+            headline = f"Not yet: your code raised {type(cause).__name__} at {line}."
+    return _about(
+        task,
+        "not yet",
+        headline,
+        expected=error.expected,
+        came=error.came,
+        slip=slip.hint,
+        look=slip.look,
+        slip_id=error.slip,
+        **facts,
+    )
+
+
+def _out_of_time(task: Task, outcome: Outcome, facts: dict) -> Verdict:
+    limit = (
+        str(outcome.error).removeprefix("longer than ") or f"{task.seconds:g} seconds"
+    )  # a launch has one of its own
+    return _about(
+        task,
+        "out of time",
+        f"Your code ran longer than {limit} and was stopped" + (f" at {outcome.line}." if outcome.line else "."),
+        slip="A loop that never ends, or a wait for something that never comes.",
+        look="What changes with each turn of the loop, and can it ever make the condition false?",
+        slip_id="out-of-time",
+        **facts,
+    )
+
+
+def _about(task: Task, status: Status, headline: str, **facts: object) -> Verdict:
+    mine = f"The notebook goes on with your `{task.name}`."
+    other = f"Until it passes, the notebook goes on with the reference's `{task.name}`."
+    return Verdict(task.full_title, status, headline, mine if status == "passed" else other, **facts)
+
+
+def _sort(subject: object) -> str:
+    """ "class" or "function", as a task asks for one of them; "" for what is neither."""
+    if inspect.isclass(subject):
+        return "class"
+    return "function" if callable(subject) else ""
+
+
+def _last(calls: list[str], most: int = 8) -> tuple[str, ...]:
+    if len(calls) <= most + 1:  # a line that hides one line saves nothing
+        return tuple(calls)
+    return (calls[0], f"… {len(calls) - most} calls", *calls[1 - most :])
+
+
+def _by_its_type(calls: tuple[str, ...], error: BaseException) -> tuple[str, ...]:
+    """The calls, where the error goes by its type alone: the verdict tells it in full as what came."""
+    full, short = f" → {named(error)}", f" → {type(error).__name__}"
+    return tuple(line.removesuffix(full) + short if line.endswith(full) else line for line in calls)
