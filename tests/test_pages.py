@@ -21,6 +21,13 @@ def test_the_minutes_of_each_day_are_those_that_its_notebook_names():
     assert dict(re.findall(r"^\| (\d+) \| (\d+) \|", PAGES["TEACHING.md"], re.M)) == named
 
 
+def test_the_readme_lists_every_day_in_order_and_how_long_one_takes():
+    linked = re.findall(r"^\| (\d+) \| .+ \| \[\w+\]\(notebooks/(\w+)\.ipynb\) \|$", PAGES["README.md"], re.M)
+    assert linked == [(source.stem[3:5], source.stem) for source in build.sources()]
+    named = [int(re.search(r"^\*About (\d+) minutes", text, re.M)[1]) for text in DAYS.values()]
+    assert f"Each day takes {min(named)} to {max(named)} minutes." in PAGES["README.md"]
+
+
 def test_the_words_are_in_order_and_each_is_built_on_a_day_that_uses_it():
     rows = re.findall(r"^\| ([^|]+) \| .+ \| ([\d, ]+) \|$", PAGES["GLOSSARY.md"], re.M)
     words = [word for word, _ in rows]
