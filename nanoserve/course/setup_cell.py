@@ -5,6 +5,8 @@ import sys
 
 import torch
 
+from nanoserve.course.cell_order import tell_of_missing_names
+
 # The builder stamps the repository and the revision from pyproject.toml. The cell stands alone: it is what finds us.
 SOURCE = """\
 # Set-up: run this cell first.
@@ -44,4 +46,5 @@ def ready() -> None:
             os.environ.setdefault("TRITON_INTERPRET", "1")
         elif os.environ.get("TRITON_INTERPRET") != "1":
             print("Triton was imported before this cell and cannot use its interpreter: restart the kernel.")
+    tell_of_missing_names()
     print("nanoserve is ready.")
