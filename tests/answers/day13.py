@@ -60,6 +60,16 @@ class JoinsWithNumPy(Given):
         return k, v
 
 
+@wrong("13.1", "truth-of-a-tensor")
+class AsksATensorWhetherItIsTrue(Given):
+    def append(self, layer, k, v):
+        keys, values = self._held.get(layer, (None, None))
+        if keys:
+            k, v = join((keys, values), k, v)
+        self._held[layer] = k, v
+        return k, v
+
+
 @wrong("13.1", "swapped")
 class ValuesFirst(Given):
     def append(self, layer, k, v):
@@ -657,6 +667,22 @@ def divides_by_nothing(lengths, max_len):
 @share("no-share-of-nothing")
 def all_of_nothing(lengths, max_len):
     return used_share(lengths, max_len) if lengths else 1.0
+
+
+@share("zero-refused")
+def refuses_none_too(lengths, max_len):
+    for length in lengths:
+        if length <= 0:
+            raise ValueError(f"a request of {length} tokens")
+    return used_share(lengths, max_len)
+
+
+@share("not-refused")
+def catches_its_own_error(lengths, max_len):
+    try:
+        return used_share(lengths, max_len)
+    except ValueError:
+        return 0.0
 
 
 @share("overflows")

@@ -25,7 +25,8 @@ def append(probe: Probe, cache: Traced, layer: int, k: torch.Tensor, v: torch.Te
     """What `append` returned, once it is sure to be two things."""
     place, given = len(probe.calls), (k.clone(), v.clone())  # what is compared is out of the learner's reach
     try:
-        came = cache.append(layer, *given)
+        with probe.on_error(RuntimeError, slip="truth-of-a-tensor", match="Boolean value of Tensor"):
+            came = cache.append(layer, *given)
     finally:
         probe.calls[place] = _short(probe.calls[place], k)
     probe.cases += 1
