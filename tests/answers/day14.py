@@ -59,6 +59,22 @@ class ReturnsAListOfOne(After1):
         return [super().allocate()]
 
 
+@wrong("14.1", "not-an-int")
+class AFloatForAnId(After1):
+    def allocate(self):
+        return float(super().allocate())
+
+
+@wrong("14.1", "exhausted-too-soon")
+class TakesBlockZeroForNone(After1):
+    def allocate(self):
+        block = self._free.pop() if self._free else None
+        if not block:
+            raise KVCacheExhausted("empty")
+        self._allocated.add(block)
+        return block
+
+
 @wrong("14.1", "wrong-id")
 class CountsFromOne(After1):
     def __init__(self, num_blocks, block_size):
@@ -206,6 +222,39 @@ class ConditionTheWrongWayRound(After1):
         for block in block_ids:
             if block in self._allocated:
                 raise ValueError(f"block {block} is not allocated")
+
+
+@wrong("14.2", "seen-in-another-call")
+class RemembersWhatItHasSeen(After1):
+    seen = set()  # noqa: RUF012
+
+    def _require_allocated(self, block_ids):
+        for block in block_ids:
+            if block not in self._allocated or block in self.seen:
+                raise ValueError(f"block {block} cannot go back")
+            self.seen.add(block)
+
+
+@wrong("14.2", "list-as-an-id")
+class LooksUpTheList(After1):
+    def _require_allocated(self, block_ids):
+        if block_ids not in self._allocated:
+            raise ValueError(f"{block_ids} is not allocated")
+
+
+@wrong("14.2", "number-for-a-list")
+class HandsTheGuardANumber(After2):
+    def free(self, block_id):
+        self._require_allocated(block_id)
+        super().free(block_id)
+
+
+@wrong("14.2", "past-the-guard")
+class PrintsAndLetsItPass(After1):
+    def _require_allocated(self, block_ids):
+        for block in block_ids:
+            if block not in self._allocated:
+                print(f"block {block} is not allocated")
 
 
 @wrong("14.2", "still-marked")
@@ -358,6 +407,36 @@ class ReturnsHowMany(After2):
         return needed
 
 
+@wrong("14.3", "not-ids")
+class ForgetsTheBrackets(After2):
+    def allocate_for(self, num_tokens):
+        return [self.allocate for _ in range(-(-num_tokens // self.block_size))]
+
+
+@wrong("14.3", "one-block-again")
+class CopiesOneBlock(After2):
+    def allocate_for(self, num_tokens):
+        return [self.allocate()] * -(-num_tokens // self.block_size)
+
+
+@wrong("14.3", "one-block-only")
+class ReturnsInsideTheLoop(After2):
+    def allocate_for(self, num_tokens):
+        blocks = []
+        for _ in range(-(-num_tokens // self.block_size)):
+            blocks.append(self.allocate())
+            return blocks
+        return blocks
+
+
+@wrong("14.3", "list-kept")
+class AListByDefault(After2):
+    def allocate_for(self, num_tokens, blocks=[]):  # noqa: B006
+        for _ in range(-(-num_tokens // self.block_size)):
+            blocks.append(self.allocate())
+        return blocks
+
+
 @wrong("14.3", "floor")
 class Floor(After2):
     def allocate_for(self, num_tokens):
@@ -456,9 +535,17 @@ class GreaterOrEqual(After3):
 
 
 @wrong("14.3", "tokens-against-blocks")
-class ComparesTokensWithRoomForWholeBlocksOnly(After3):
+class ComparesTokensWithBlocks(After3):
     def allocate_for(self, num_tokens):
-        if num_tokens % self.block_size and num_tokens > (self.num_free - 1) * self.block_size:
+        if num_tokens > self.num_free:
+            raise KVCacheExhausted("not enough")
+        return super().allocate_for(num_tokens)
+
+
+@wrong("14.3", "refuses-what-fits")
+class TheSignTheWrongWayRound(After3):
+    def allocate_for(self, num_tokens):
+        if -(-num_tokens // self.block_size) < self.num_free:
             raise KVCacheExhausted("not enough")
         return super().allocate_for(num_tokens)
 
@@ -514,6 +601,32 @@ class UsesUpTheIterator(After3):
     def free_all(self, block_ids):
         block_ids = iter(block_ids)
         self._require_allocated(list(block_ids))
+        for block in block_ids:
+            self.free(block)
+
+
+@wrong("14.4", "still-marked")
+class OnlyPushesThem(After3):
+    def free_all(self, block_ids):
+        block_ids = list(block_ids)
+        self._require_allocated(block_ids)
+        self._free.extend(block_ids)
+
+
+@wrong("14.4", "list-in-list")
+class PushesTheListItself(After3):
+    def free_all(self, block_ids):
+        block_ids = list(block_ids)
+        self._require_allocated(block_ids)
+        self._free.append(block_ids)
+        self._allocated.difference_update(block_ids)
+
+
+@wrong("14.4", "sorted")
+class InOrderOfTheirIds(After3):
+    def free_all(self, block_ids):
+        block_ids = sorted(block_ids)
+        self._require_allocated(block_ids)
         for block in block_ids:
             self.free(block)
 

@@ -1,7 +1,7 @@
 """Day 14: the block allocator."""
 
 from nanoserve.allocator import BlockAllocator
-from nanoserve.course.exercises.day14 import one_block, whole_sequences
+from nanoserve.course.exercises.day14 import guard, one_block, whole_sequences
 from nanoserve.course.tasks import Task, load_slips
 
 SLIPS = load_slips(__package__)
@@ -37,12 +37,12 @@ TASKS = (
         extends="14.1",
         writes=("_require_allocated",),
         stages=(
-            one_block.what_is_out_goes_back,
-            one_block.the_second_free_is_refused,
-            one_block.an_unknown_block_is_refused,
-            one_block.the_error_names_the_block,
-            one_block.a_list_is_looked_at_whole,
-            one_block.a_caught_error_harms_nothing,
+            guard.what_is_out_goes_back,
+            guard.the_second_free_is_refused,
+            guard.an_unknown_block_is_refused,
+            guard.the_error_names_the_block,
+            guard.a_list_is_looked_at_whole,
+            guard.a_caught_error_harms_nothing,
         ),
         slips=SLIPS,
     ),
