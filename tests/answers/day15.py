@@ -97,6 +97,34 @@ class AssignsWhatExtendReturns(Parts):
         self.num_tokens += num_tokens
 
 
+@wrong("15.1", "exhausted-too-soon")
+class ALoopThatCountsNothing(Parts):
+    def append(self, num_tokens=1):
+        while num_tokens > 0:
+            self.block_ids.append(self.allocator.allocate())
+
+
+@wrong("15.1", "one-list-for-two")
+class AGlobalTable(Parts):
+    """Emptied by each new table's `__init__`, so that a new one is always empty."""
+
+    all_ids = []  # noqa: RUF012
+
+    @property
+    def block_ids(self):
+        return self.all_ids
+
+    @block_ids.setter
+    def block_ids(self, ids):
+        self.all_ids[:] = ids
+
+    def append(self, num_tokens=1):
+        if num_tokens < 0:
+            raise ValueError(num_tokens)
+        self.all_ids.extend(self.allocator.allocate_for(max(0, num_tokens - self.room)))
+        self.num_tokens += num_tokens
+
+
 @wrong("15.1", "made-up-ids")
 class NumbersItsBlocksItself(Parts):
     def append(self, num_tokens=1):
@@ -467,6 +495,27 @@ class AList(Ask):
         return [self.block_ids[p // size], p % size]
 
 
+@wrong("15.2", "not-two-ints")
+class AFloatForAnOffset(Ask):
+    def inside(self, p, size):
+        return self.block_ids[p // size], float(p % size)
+
+
+@wrong("15.2", "divmod-swapped")
+class TheRemainderFirst(Ask):
+    def inside(self, p, size):
+        offset, entry = divmod(p, size)
+        return self.block_ids[entry], offset
+
+
+@wrong("15.2", "one-over-the-edge")
+class UpToTheEdge(Ask):
+    def inside(self, p, size):
+        for entry, block_id in enumerate(self.block_ids):
+            if p <= (entry + 1) * size:
+                return block_id, p - entry * size
+
+
 @wrong("15.2", "slot-for-position")
 class TheSlot(Ask):
     def inside(self, p, size):
@@ -585,7 +634,13 @@ class RaisesValueError(After2):
 @wrong("15.2", "quiet-outside")
 class NoneOutside(After2):
     def position(self, p):
-        return super().position(p) if 0 <= p < self.num_tokens else None
+        return super().position(p) if 0 <= p < self.num_tokens else (None, None)
+
+
+@wrong("15.2", "another-position")
+class TheLastOneOutside(After2):
+    def position(self, p):
+        return super().position(min(p, self.num_tokens - 1))
 
 
 @wrong("15.2", "remembered")
@@ -631,9 +686,9 @@ class ThePair(Slots):
 
 
 @wrong("15.3", "pair-as-number")
-class AddsToThePair(After2):
+class TimesThePair(After2):
     def slot(self, p):
-        return self.position(p) + self.block_ids[0]
+        return self.position(p) * self.allocator.block_size
 
 
 @wrong("15.3", "not-multiplied")
@@ -718,6 +773,13 @@ class AsIfInOnePiece(After2):
     def slot(self, p):
         self.position(p)
         return self.block_ids[0] * self.allocator.block_size + p
+
+
+@wrong("15.3", "another-position")
+class RoundAndRound(After2):
+    def slot(self, p):
+        block_id, offset = self.position(p % self.num_tokens)
+        return block_id * self.allocator.block_size + offset
 
 
 @wrong("15.3", "reads-past-the-end")

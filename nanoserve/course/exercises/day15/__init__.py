@@ -1,7 +1,7 @@
 """Day 15: the block table."""
 
 from nanoserve.block_table import BlockTable
-from nanoserve.course.exercises.day15 import growth, lookup
+from nanoserve.course.exercises.day15 import growth, lookup, whole_growth
 from nanoserve.course.tasks import Task, load_slips
 
 SLIPS = load_slips(__package__)
@@ -26,11 +26,11 @@ TASKS = (
             growth.many_tokens_at_once,
             growth.a_chunk_across_a_boundary,
             growth.any_block_size,
-            growth.all_or_nothing,
-            growth.none_and_fewer,
-            growth.a_freed_table_begins_anew,
-            growth.an_allocator_of_another_make,
-            growth.agrees_with_a_plain_model,
+            whole_growth.all_or_nothing,
+            whole_growth.none_and_fewer,
+            whole_growth.a_freed_table_begins_anew,
+            whole_growth.an_allocator_of_another_make,
+            whole_growth.agrees_with_a_plain_model,
         ),
         slips=SLIPS,
     ),
@@ -47,8 +47,8 @@ TASKS = (
             lookup.the_offset_counts_within_the_block,
             lookup.the_next_block_begins_at_offset_0,
             lookup.the_last_position_is_inside,
-            lookup.a_position_outside_is_an_index_error,
             lookup.a_table_that_grew_again,
+            lookup.a_position_outside_is_an_index_error,
             lookup.every_position_agrees_with_a_plain_model,
         ),
         slips=SLIPS,
@@ -65,8 +65,8 @@ TASKS = (
             lookup.a_block_begins_at_id_times_size,
             lookup.the_offset_is_added,
             lookup.the_slots_of_the_next_block,
-            lookup.a_slot_outside_is_an_index_error,
             lookup.slots_of_a_table_that_grew_again,
+            lookup.a_slot_outside_is_an_index_error,
             lookup.by_ones_and_at_once,
             lookup.every_slot_agrees_with_a_plain_model,
         ),

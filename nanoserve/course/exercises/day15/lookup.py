@@ -14,31 +14,44 @@ def _table(probe: Probe, tokens: int = 9, size: int = 4) -> Traced:
     return table
 
 
+def _position(probe: Probe, table: Traced, p: int) -> object:
+    """What `position` answered; where it is a tuple, sure to be one of ints."""
+    with probe.on_error(IndexError, slip="refuses-inside"):
+        came = table.position(p)
+    pair = isinstance(came, tuple) and all(isinstance(part, Integral) and not isinstance(part, bool) for part in came)
+    if not pair and not isinstance(came, Integral | list | None):
+        probe.fail("a tuple of two ints", f"{show(came)}, {kind(came)}", "not-two-ints")
+    return came
+
+
 def position_0_lies_in_the_first_block(probe: Probe) -> None:
     """position 0 lies in the block of entry 0"""
     table = _table(probe)
     slips = {"no-return": None, "entry-for-block": (0, 0), "swapped": (0, 5), "last-block": (2, 0), "a-list": [5, 0]}
     slips |= {"slot-for-position": 20, "block-alone": 5, "counts-from-one": (5, 1), "one-before": (2, 3)}
-    with probe.on_error(IndexError, slip="refuses-inside"):
-        probe.equal(table.position(0), (5, 0), "wrong-place", slips)
+    probe.equal(_position(probe, table, 0), (5, 0), "wrong-place", slips)
 
 
 def the_offset_counts_within_the_block(probe: Probe) -> None:
     """positions 1, 2, 3 follow in the same block"""
     table = _table(probe)
     for p in (1, 2, 3):
-        slips = {"dealt-out": ((5, 7, 2)[p % 3], p // 3), "no-offset": (5, 0)}
-        with probe.on_error(IndexError, slip="refuses-inside"):
-            probe.equal(table.position(p), (5, p), "wrong-place", slips)
+        came = _position(probe, table, p)
+        slips = {"no-offset": (5, 0), "dealt-out": ((5, 7, 2)[p % 3], p // 3)}
+        if came == (7, 0) and table.position(4) == (5, 1):  # like cards it were (7, 1)
+            slips = {"divmod-swapped": (7, 0)}
+        probe.equal(came, (5, p), "wrong-place", slips)
 
 
 def the_next_block_begins_at_offset_0(probe: Probe) -> None:
     """with blocks of 4, position 4 begins the next one"""
     table = _table(probe)
     for p in (4, 5, 7):
+        came = _position(probe, table, p)
         slips = {"offset-not-reduced": (7, p), "size-written-in": (5, p), "first-block-only": (5, p - 4)}
-        with probe.on_error(IndexError, slip="refuses-inside"):
-            probe.equal(table.position(p), (7, p - 4), "wrong-place", slips)
+        if came == (5, 4) and table.position(5) == (7, 1):
+            slips = {"one-over-the-edge": (5, 4)}
+        probe.equal(came, (7, p - 4), "wrong-place", slips)
 
 
 def the_last_position_is_inside(probe: Probe) -> None:
@@ -71,8 +84,14 @@ def _refuses_outside(probe: Probe, method: str) -> None:
         try:
             probe.raises(IndexError, getattr(table, method), p, slips=slips)
         except Mismatch as finding:
-            if finding.came.endswith(("None was returned", "-1 was returned")):
+            answer = finding.came.removeprefix("no error, and ").removesuffix(" was returned")
+            inside = [(SCATTERED[q // 4], q % 4) for q in range(tokens)]
+            if method == "slot":
+                inside = [block * 4 + offset for block, offset in inside]
+            if answer in ("None", "-1", "(None, None)", "(-1, -1)") or answer.startswith("IndexError"):
                 finding.slip = "quiet-outside"
+            elif p >= tokens and answer in map(show, inside):
+                finding.slip = "another-position"
             raise
 
 
@@ -109,8 +128,10 @@ def a_block_begins_at_id_times_size(probe: Probe) -> None:
     slips |= {"times-table-length": 15, "size-written-in": 80}
     if came == 5:
         probe.fail("20", "5", "offset-times-size" if table.slot(1) == 9 else "not-multiplied")
-    if came is not None and not isinstance(came, Integral | tuple | list):
+    if isinstance(came, bool) or not isinstance(came, Integral | tuple | None):
         probe.fail("20, an int", f"{show(came)}, {kind(came)}", "not-an-integer")
+    if isinstance(came, tuple) and len(came) > 2:  # a pair times a number is the pair again and again
+        probe.fail("20", show(came), "pair-as-number")
     probe.equal(came, 20, "wrong-slot", slips)
 
 

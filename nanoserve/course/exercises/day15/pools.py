@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from nanoserve.allocator import BlockAllocator, KVCacheExhausted
+from nanoserve.course.probe import Traced
 
 SCATTERED = (5, 7, 2, 0, 6, 1, 4, 3)
 
@@ -48,3 +49,9 @@ class OtherPool:
     def free_all(self, block_ids: Sequence[int]) -> None:
         for block_id in list(block_ids):
             self.ready.insert(0, block_id)
+
+
+def ids_of(table: Traced) -> object:
+    """The table's block ids; a tuple or an array of them is as good as a list."""
+    ids = table.block_ids
+    return ids if ids is None or isinstance(ids, str) else list(ids)
