@@ -70,6 +70,12 @@ class AsksATensorWhetherItIsTrue(Given):
         return k, v
 
 
+@wrong("13.1", "other-device")
+class KeepsShapesAlone(Given):
+    def append(self, layer, k, v):
+        return tuple(held.to("meta") for held in super().append(layer, k, v))
+
+
 @wrong("13.1", "swapped")
 class ValuesFirst(Given):
     def append(self, layer, k, v):

@@ -84,6 +84,11 @@ def leaves_the_batch_dimension_in(memory, slots, new):
     flat(memory).index_copy_(0, slots, new.transpose(1, 2))
 
 
+@wrong("16.1", "sides-do-not-fit")
+def flattens_the_heads_too(memory, slots, new):
+    memory.view(-1, memory.shape[3])[slots] = rows(new)
+
+
 @wrong("16.1", "one-head-for-all")
 def broadcasts_one_head(memory, slots, new):
     flat(memory)[slots] = new[0, 0].unsqueeze(1).expand(-1, memory.shape[2], -1)
@@ -109,6 +114,12 @@ def adds_one_afterwards(memory, slots, new):
 @wrong("16.1", "rounded")
 def through_bfloat16(memory, slots, new):
     flat(memory)[slots] = rows(new.bfloat16()).float()
+
+
+@wrong("16.1", "heads-for-tokens")
+def counts_heads_for_tokens(memory, slots, new):
+    for t in range(new.shape[1]):
+        flat(memory)[slots[t]] = new[0, :, t]
 
 
 @wrong("16.1", "first-token-only")
@@ -174,6 +185,38 @@ def forgets_to_return(memory, block_ids, num_tokens):
 @wrong("16.2", "not-a-tensor")
 def a_list_of_blocks(memory, block_ids, num_tokens):
     return [memory[block] for block in block_ids]
+
+
+@wrong("16.2", "other-device")
+def hands_out_nothing_but_shapes(memory, block_ids, num_tokens):
+    return gather_by_table(memory, block_ids, num_tokens).to("meta")
+
+
+@wrong("16.2", "other-dtype")
+def hands_out_doubles(memory, block_ids, num_tokens):
+    return gather_by_table(memory, block_ids, num_tokens).double()
+
+
+@wrong("16.2", "one-head-for-all")
+def spreads_the_first_head(memory, block_ids, num_tokens):
+    held = gather_by_table(memory, block_ids, num_tokens)
+    return held[:, :1].expand(held.shape)
+
+
+@wrong("16.2", "changes-the-table")
+def shifts_the_table(memory, block_ids, num_tokens):
+    held = gather_by_table(memory, block_ids, num_tokens)
+    block_ids += 1
+    return held
+
+
+@wrong("16.2", "from-an-earlier-call")
+def remembers_by_the_table(memory, block_ids, num_tokens, known={}):  # noqa: B006
+    table = (*memory.shape, *block_ids.tolist())
+    if table not in known:
+        known.clear()
+        known[table] = pages(memory, block_ids).transpose(0, 1).unsqueeze(0)
+    return known[table][:, :, :num_tokens]
 
 
 @wrong("16.2", "no-batch-dimension")
@@ -393,6 +436,12 @@ class AllLayersAtOnce(Steps):
         write_by_slot(self.pool.v, self.slots, v)
 
 
+@wrong("16.3", "one-for-both")
+class WritesTheKeysTwice(Steps):
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k, k)
+
+
 @wrong("16.3", "list-for-a-tensor")
 class SlotsInAList(Steps):
     def index(self, layer, start, end):
@@ -521,6 +570,13 @@ class WipesTheValues(Steps):
 class StoresBfloat16(Steps):
     def write(self, layer, start, end, k, v):
         super().write(layer, start, end, k.bfloat16().float(), v.bfloat16().float())
+
+
+@wrong("16.3", "read-twice")
+class ReadsTheKeysTwice(Steps):
+    def read(self, layer, end):
+        keys, _ = super().read(layer, end)
+        return keys, keys
 
 
 @wrong("16.3", "returned-the-wrong-way-round")

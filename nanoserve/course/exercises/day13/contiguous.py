@@ -36,6 +36,8 @@ def append(probe: Probe, cache: Traced, layer: int, k: torch.Tensor, v: torch.Te
         probe.fail("two tensors: the keys, and the values", show(came), "not-a-pair")
     if not all(isinstance(part, torch.Tensor) for part in came):
         probe.fail("two tensors: the keys, and the values", " and ".join(map(kind, came)), "not-tensors")
+    if any(part.device != k.device for part in came):
+        probe.fail(f"two tensors on {k.device}", " and ".join(f"one on {part.device}" for part in came), "other-device")
     if not all(map(torch.equal, given, (k, v))):
         probe.fail("k and v as they were given", "other numbers in them after the call", "changes-its-arguments")
     return came

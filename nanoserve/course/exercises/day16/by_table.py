@@ -19,6 +19,7 @@ def one_full_block(probe: Probe) -> None:
         "ids-as-slots": (1, HEADS, 1, WIDTH),
         "whole-pool": (1, HEADS, 32, WIDTH),
         "not-transposed": memory[5].reshape(1, HEADS, 4, WIDTH),
+        "one-head-for-all": history[:, :1].expand(history.shape),
         "first-blocks-of-the-pool": _read(memory, [0]),
     }
     same_history(probe, _gather(probe, memory, [5], 4), history, "wrong-tokens", slips, "held")
@@ -56,7 +57,7 @@ def its_own_tokens_only(probe: Probe) -> None:
 
 
 def memory_of_its_own(probe: Probe) -> None:
-    """a later write changes nothing that was handed out"""
+    """a later write changes nothing that was handed out, and the next gather sees it"""
     for table in ([2], [1, 2]):
         history = keys(range(4 * len(table)))
         memory = _stored(4, table, history)
@@ -66,6 +67,10 @@ def memory_of_its_own(probe: Probe) -> None:
         memory.zero_()
         probe.calls.append("memory.zero_()  # the blocks go to another sequence")
         same_history(probe, held, history[:, :, :-1], "a-view", {}, "held")
+        later = keys(range(20, 20 + history.shape[2]))
+        memory.copy_(_stored(4, table, later))
+        held = _gather(probe, memory, table, history.shape[2] - 1)
+        same_history(probe, held, later[:, :, :-1], "from-an-earlier-call", {}, "held")
 
 
 def any_pool_any_table(probe: Probe) -> None:
@@ -95,5 +100,8 @@ def _gather(probe: Probe, memory: torch.Tensor, table: list[int], num_tokens: in
     probe.calls.clear()
     sizes = f"{len(memory)} blocks of {memory.shape[1]}"
     line = f"held = gather_by_table(memory, block_ids, {num_tokens})  # memory: {sizes}; block_ids {table}"
+    block_ids = torch.tensor(table)
     with probe.on_error(RuntimeError, slip="view-of-scattered-memory", match="view size is not compatible"):
-        return probe.record(line, probe.subject, memory, torch.tensor(table), num_tokens, shows_result=False)
+        held = probe.record(line, probe.subject, memory, block_ids, num_tokens, shows_result=False)
+    probe.equal(block_ids.tolist(), table, "changes-the-table")
+    return held

@@ -70,9 +70,13 @@ def same_history(
     if not isinstance(came, torch.Tensor):
         told = ("None", "no-return") if came is None else (kind(came), "not-a-tensor")
         probe.fail(f"{what}, {tuple(expected.shape)}", *told)
+    if came.device != expected.device:
+        probe.fail(f"{what} on {expected.device}", f"{what} on {came.device}", "other-device")
     if came.shape != expected.shape and slip in ("wrong-tokens", "wrong-history"):
         slip = "wrong-shape"
     _not_rounded(probe, came, expected, what)
+    if came.dtype != expected.dtype:
+        probe.fail(f"{what} of {expected.dtype}", f"{what} of {came.dtype}", "other-dtype")
 
     def told(held: torch.Tensor) -> str:
         if came.shape != expected.shape:
