@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Day 14 · The block allocator
 #
-# Today you build the part of an inference engine that decides **where** keys and values lie: a few short methods
-# over two containers, and not a tensor in sight. At the end a real language model writes through your code.
+# Today you build the part of an inference engine that decides **where** keys and values lie: a few short methods over
+# two containers, without a single tensor. At the end a real language model writes through your code.
 #
-# *About 50 minutes. Python lists and sets are all you need.*
+# *About 50 minutes. You need Python lists and sets.*
 
 # %% [markdown]
 # ## Setup
@@ -22,9 +22,9 @@
 # %% [markdown]
 # ## Where we are
 #
-# On Day 13 each sequence reserves room for its longest possible text, and most of that room stays empty. The way
-# out is as old as operating systems: cut the memory into **blocks** of equal size, and hand them out one by one,
-# as a sequence grows. Kwon et al. brought the idea to the KV cache and called it PagedAttention ([SOSP
+# On Day 13 each sequence reserves room for its longest possible text, and most of that room stays empty. The way out
+# comes from operating systems: cut the memory into **blocks** of equal size, and hand them out one by one, as a
+# sequence grows. Kwon et al. brought the idea to the KV cache and called it PagedAttention ([SOSP
 # 2023](https://arxiv.org/abs/2309.06180)).
 #
 # One block holds the keys and values of `block_size` tokens. A sequence's blocks may lie anywhere; a *block
@@ -33,8 +33,7 @@
 #
 # > Every block is in exactly one of two places: on the free stack, or in the allocated set.
 #
-# Here is a pool of six blocks with three sequences in it, run by the engine's own allocator. (The block table and the
-# slot beside it are Day 15's matter.)
+# Here is a pool of six blocks with three sequences in it, run by the engine's own allocator:
 
 # %%
 from collections.abc import Iterable
@@ -54,7 +53,7 @@ picture
 # A pool has 6 blocks of 16 tokens. **A** takes 40 tokens, **B** takes 20, **C** takes 16. Then A is finished and
 # gives its blocks back. Now **D** takes 30 tokens. Which blocks does D get, and in which order?
 #
-# Write down your guess; the pool answers below, in *See*.
+# Write down your guess; *See* answers.
 
 # %%
 guess = None  # for example [0, 1]
@@ -62,16 +61,16 @@ guess = None  # for example [0, 1]
 # %% [markdown]
 # ## Build
 #
-# Four tasks make one class. Each goes on with your class of the task before, by `yours("14.1")`, or with the reference
-# as far as that task where yours does not pass yet: you can start anywhere and come back. Replace `raise
+# Four tasks make one class. Each goes on with your class of the task before, by `yours("14.1")`, or with the
+# reference as far as that task where yours does not pass yet: you can start at any task and come back. Replace `raise
 # NotImplementedError`, run the cell, and `check` tells you where you stand. When you change an earlier task, run the
-# later ones again.
+# tasks after it again.
 #
 # {task 14.1}
 #
 # `__init__` is there: look at the two containers. `allocate` moves a block from one to the other and keeps
-# `peak_used`, the most blocks that were ever out at once. `free` moves it back; its first line asks
-# `self._require_allocated([block_id])`, which lets everything through until you write it in the next task.
+# `peak_used`, the most blocks that were ever out at once. `free` moves it back; let its first line call
+# `self._require_allocated([block_id])`, which refuses nothing until you write it in the next task.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -90,9 +89,9 @@ guess = None  # for example [0, 1]
 # other's text. vLLM's users met it as [“Double free!”](https://github.com/vllm-project/vllm/issues/1556); one of
 # them [silenced the error](https://github.com/vllm-project/vllm/issues/1584) to go on.
 #
-# Write the guard that `free` asks. It takes a *list* of ids, since whole sequences come back at once: it raises a
-# `ValueError` that names the block when one of them is not out, or stands in the list twice. It only looks; it
-# moves nothing.
+# Write the guard that `free` calls. It takes a *list* of ids, since whole sequences come back at once: it raises a
+# `ValueError` that names the block when one of them is not out, or stands in the list twice. It only looks; it moves
+# nothing.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -105,9 +104,9 @@ guess = None  # for example [0, 1]
 # %% [markdown]
 # {task 14.3}
 #
-# A prompt of 40 tokens needs three blocks of 16, and two are of no use to it. So `allocate_for` takes all the
-# blocks that the tokens need, **or none**: a scheduler that hears "no" must find the pool just as it was, and can
-# try another request.
+# A prompt of 40 tokens needs three blocks of 16; two would be of no use to it. So `allocate_for` takes all the blocks
+# that the tokens need, **or none**: a scheduler that is refused must find the pool just as it was, so that it can try
+# another request.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -127,7 +126,7 @@ guess = None  # for example [0, 1]
 #
 # <details><summary><b>Hint</b></summary>
 #
-# Make it a list of your own (it may be an iterator, which can be read only once), check it as a whole with
+# Make a list of `block_ids` first (it may be an iterator, which can be read only once), check it as a whole with
 # `self._require_allocated`, then free its blocks in the list's order.
 #
 # </details>
@@ -137,9 +136,9 @@ guess = None  # for example [0, 1]
 # %% [markdown]
 # ## See
 #
-# Your class, watched. These are the steps of *Predict*; the fourth asks for more than is left. Move through the
-# events with the slider or the arrows, then go on by hand: **Allocate** takes blocks for a new sequence, **Free**
-# gives one back.
+# Here is your class at work. These are the steps of *Predict*, and a request that the full pool must refuse. Move
+# through the events with the slider or the arrows, then go on by hand: **Allocate** takes blocks for a new sequence,
+# **Free** gives one back.
 
 # %%
 BlockAllocator = yours("14.4")
@@ -160,8 +159,8 @@ print(f"D {d}, and you guessed {guess}" if guess is not None else f"D {d}; you m
 pool
 
 # %% [markdown]
-# D gets the block that was freed last, then the one before it. Try to make the pool raise; try to give it a hole
-# in the middle. It never needs to move a block: any free block is as good as any other.
+# D gets the block that was freed last, then the one before it. Try to make the pool raise, and leave a gap in its
+# middle. It never needs to move a block: any free block is as good as any other.
 
 # %% [markdown]
 # ## Prove
@@ -221,8 +220,8 @@ print(f"{allocator.peak_used} blocks at the peak; now {allocator.num_free} of {a
 # %% [markdown]
 # ## Measure
 #
-# Why a stack, and not a queue? Both hand out the same *number* of blocks. But a block just freed is still warm in
-# the processor's caches, and memory that was never touched need not be there at all. So: how many *different*
+# Why a stack, and not a queue? Both hand out the same *number* of blocks. But a block just freed is still warm in the
+# processor's caches, and an operating system gives a program memory only where it is touched. So how many *different*
 # blocks does a day's traffic touch, when at most a few dozen are in use at once?
 
 # %%
@@ -264,6 +263,7 @@ axes.plot(queue, color="#d55e00", label="queue: first in, first out")
 axes.plot(stack, color="#0072b2", label="stack: last in, first out")
 axes.axhline(stack_pool.peak_used, color="#7f8895", linewidth=1, linestyle="--", label="most in use at once")
 axes.set(xlabel="requests served", ylabel="different blocks touched", ylim=(0, 270), xlim=(0, 400))
+axes.set_title("A stack touches no more blocks than it needs")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="center right")
 plt.show()
@@ -275,8 +275,8 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This allocator has a fault, of a kind that real engines leak memory by. Two sequences are in it. Press **Free** for
-# the one and then for the other: which block is not free again?
+# This allocator has a fault, of a kind that makes real engines leak memory. Two sequences are in it. Press **Free**
+# for the one and then for the other: which block is not free again?
 
 # %%
 from nanoserve.course.exercises.day14.planted import SuspectAllocator
@@ -302,10 +302,10 @@ print("no suspicion yet" if missing_block is None else f"you suspect block {miss
 #     return
 # ```
 #
-# In Python 0 is false, and so `not 0` is true. Ids that start at 0 meet this in `if block_id:`, in `block_id or
-# default`, and in C as well, where 0 so often stands for "none". vLLM takes block 0 out of the pool for good, and
-# uses it as its null block. The test that finds it is the one you ran above: after everything is freed, `num_free
-# == num_blocks`.
+# In Python 0 is false, and so `not 0` is true. Ids that start at 0 have this problem in `if block_id:`, in `block_id
+# or default`, and in C as well, where 0 so often stands for "none". vLLM takes block 0 out of the pool for good, and
+# uses it as its null block. The test that finds it is the one you ran above: after everything is freed, `num_free ==
+# num_blocks`.
 #
 # </details>
 
@@ -313,23 +313,23 @@ print("no suspicion yet" if missing_block is None else f"you suspect block {miss
 # ## In a real engine
 #
 # vLLM keeps this in
-# [`vllm/v1/core/block_pool.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/block_pool.py), in
-# the class `BlockPool`. You will recognise it: `get_new_blocks` refuses when fewer are free than asked for,
-# before it takes any, and `free_blocks` takes a whole sequence back. Two things are more:
+# [`vllm/v1/core/block_pool.py`](https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/block_pool.py), in the
+# class `BlockPool`. You will recognise it: `get_new_blocks` refuses when fewer are free than asked for, before it
+# takes any, and `free_blocks` takes a whole sequence back. It does two things more:
 #
 # - A block carries a **reference count**, because sequences that begin with the same prompt share its blocks.
-# - The free blocks wait in a doubly linked **queue** (`FreeKVCacheBlockQueue` in `kv_cache_utils.py`), not on a
-#   stack. A freed block still holds its tokens' keys and values; the longer it waits, the better the chance that
-#   the same prompt comes again and finds them there. What you gain in warmth with a stack, prefix caching gains
-#   in reuse with a queue.
+# - The free blocks wait in a doubly linked **queue** (`FreeKVCacheBlockQueue` in `kv_cache_utils.py`). A freed block
+#   still holds its tokens' keys and values, and the same prompt may come again. A block that can be found by its
+#   prompt goes to the back of the queue, where its contents are kept longest. Every other block goes to the front and
+#   is the next one out, as on your stack ([#51482](https://github.com/vllm-project/vllm/pull/51482)).
 
 # %% [markdown]
 # ## Recap
 #
 # <details><summary><b>The free stack already says what is free. Why keep the allocated set?</b></summary>
 #
-# To know a block that comes back from one that cannot: without the set, a second `free` looks like the first.
-# Asking the stack instead would mean to search it, and would still let through an id that never existed.
+# To know a block that comes back from one that cannot: without the set, a second `free` looks like the first. Asking
+# the stack instead would mean searching it, and would still let through an id that never existed.
 #
 # </details>
 #
@@ -342,8 +342,8 @@ print("no suspicion yet" if missing_block is None else f"you suspect block {miss
 #
 # <details><summary><b>How much memory does a sequence waste now?</b></summary>
 #
-# At most `block_size - 1` slots, in its last block, whatever its length, where a reservation for the longest text
-# wasted most of itself.
+# At most `block_size - 1` slots, in its last block, whatever its length. A reservation for the longest text wastes
+# most of itself.
 #
 # </details>
 #

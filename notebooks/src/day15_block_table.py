@@ -13,7 +13,7 @@
 # methods that turn "token 17" into one place in memory. At the end a language model finds its own past through
 # your table.
 #
-# *About 40 minutes. Python's `//` and `%` are all you need.*
+# *About 40 minutes. You need Python's `//` and `%`.*
 
 # %% [markdown]
 # ## Setup
@@ -24,15 +24,15 @@
 # ## Where we are
 #
 # Memory is cut into **blocks**, each with room for the keys and values of `block_size` tokens. An allocator hands
-# them out and takes them back (Day 14), so the free ones soon lie in disorder. A sequence that grows takes
+# them out and takes them back (Day 14), so the free ones soon lie in disorder, and a sequence that grows takes
 # whichever comes next.
 #
 # But attention asks for the tokens *in order*: 0, 1, 2 …. So each sequence keeps a list of its blocks, its **block
 # table**: entry 0 says which block holds the first `block_size` tokens, entry 1 the next ones, and so on. An
 # operating system's page table does the same for a program's memory.
 #
-# Here is a pool of 8 blocks of 4 after a busy day. **B** is a text already there. On the right, its block table
-# and the free stack:
+# Here is a pool of 8 blocks of 4 after a busy day, with one text, **B**, in it. On the right are its block table and
+# the free stack:
 
 # %%
 import random
@@ -66,8 +66,7 @@ b.append(6)
 picture
 
 # %% [markdown]
-# (Your own allocator of Day 14 does as well as the engine's: between the cell of imports and that of the pool, paste
-# the cells of its four tasks, each with its `check` line, and all that follows runs on it.)
+# (To run on your own allocator, paste the cells of Day 14's four tasks between the imports and the pool.)
 #
 # ## Predict
 #
@@ -75,7 +74,7 @@ picture
 # tokens, at positions 0 to 19, take a block, and in which of the pool's slots, numbered from 0 to 31, will position
 # 17 lie?
 #
-# Write down both; *See* answers.
+# Write down your guesses; *See* answers.
 
 # %%
 takers_guess = None  # the positions whose tokens take a block, for example [0, 9]
@@ -85,8 +84,8 @@ slot_guess = None  # the slot of position 17, for example 9
 # ## Build
 #
 # Three tasks make one class. Each goes on with your class of the task before, by `yours("15.1")`, or with the
-# reference's where yours does not pass yet. Replace `raise NotImplementedError`, run the cell, and `check` tells
-# you where you stand. Changed an earlier task? Run the tasks after it again.
+# reference's where yours does not pass yet. Replace `raise NotImplementedError`, run the cell, and `check` tells you
+# where you stand. When you change an earlier task, run the tasks after it again.
 #
 # {task 15.1}
 #
@@ -113,8 +112,8 @@ slot_guess = None  # the slot of position 17, for example 9
 # Position `p` lies in some block, at some **offset** from where that block begins. With blocks of 4: which entry
 # of the table does position 17 belong to, and what is left over?
 #
-# A position at or behind `num_tokens` may well have a slot, reserved in the last block, but nothing is in it yet:
-# that is an `IndexError`. So is -1. Python would count it from the end; in a cache that is another token's memory.
+# A position at or behind `num_tokens` may have a slot in the last block, but nothing is in it yet: that is an
+# `IndexError`. So is -1. Python would count it from the end; in a cache that is another token's memory.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -167,8 +166,8 @@ print(f"position 17 lies in slot {table.slot(17)}; you guessed {'nothing' if slo
 view
 
 # %% [markdown]
-# And here is what your three methods do, as arrows: from a token to its entry in the table, and from there to its
-# slot. Move the slider from 15 to 16: both are neighbours in the sentence. Where are they in memory?
+# Here is what your three methods do, as arrows: from a token to its entry in the table, and from there to its slot.
+# Move the slider from 15 to 16: both are neighbours in the sentence. Where are they in memory?
 
 # %%
 from nanoserve.course.view.route_widget import follow_position
@@ -285,22 +284,24 @@ import matplotlib.pyplot as plt
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.3), layout="constrained")
 left.axhline(256, color="#7f8895", linestyle="--", linewidth=1, label="reserved for 256")
 left.step(range(201), staircase, where="mid", color="#0072b2", label="allocated (your table)")
-left.plot(range(201), range(201), color="#d55e00", label="used")
+left.plot(range(201), range(201), color="black", linestyle=":", label="used")
 left.set(xlabel="tokens in the sequence", ylabel="slots", xlim=(0, 200), ylim=(0, 280))
+left.set_title("Slots follow the tokens, block by block")
 left.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.9))
 right.axhline(reserved, color="#7f8895", linestyle="--", linewidth=1, label="reserved for 1,024")
 right.plot(sizes, empty, color="#0072b2", marker="o", label="allocated (your table)")
 right.set_xscale("log", base=2)
 right.set(xlabel="block size (tokens)", ylabel="empty slots (% of those held)", ylim=(0, 100))
 right.set_xticks(sizes, sizes)
+right.set_title("Small blocks leave little empty")
 right.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.83))
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# A staircase over a line: never more than `block_size - 1` slots are empty, whatever the length. Smaller blocks
-# waste less. So why does nobody use blocks of 1? (*Recap* has an answer.)
+# A staircase over a line: never more than `block_size - 1` slots are empty, whatever the length. Smaller blocks waste
+# less. So why does nobody use blocks of 1? (*Recap* answers.)
 
 # %% [markdown]
 # ## Break
@@ -342,13 +343,13 @@ print("no suspicion yet" if rule is None else f"you suspect: {rule}")
 # the prompt: try `block_size, steps = 1, [6, 1]`. The sequence then has tokens without a slot, and the engine writes
 # their keys and values wherever the next number in memory points.
 #
-# nano-vllm has this line. It is right there, for its sequences have grown by exactly one token whenever it runs; but
-# the line does not say so, and readers report it as a bug again and again
+# nano-vllm has this line. It is right there, since its sequences have grown by exactly one token whenever it runs.
+# But the line does not say so, and readers report it as a bug again and again
 # ([66](https://github.com/GeeeekExplorer/nano-vllm/pull/66),
 # [150](https://github.com/GeeeekExplorer/nano-vllm/issues/150),
 # [240](https://github.com/GeeeekExplorer/nano-vllm/issues/240)). MinivLLM asked for a remainder of 0, a token too
-# early: [there it was a bug](https://github.com/Wenyueh/MinivLLM/issues/75). Yours says what it means: a block is
-# due when there are more tokens than room.
+# early: [there it was a bug](https://github.com/Wenyueh/MinivLLM/issues/75). Yours says what it means: a block is due
+# when there are more tokens than room.
 #
 # </details>
 

@@ -12,7 +12,7 @@
 # Today the paged cache gets a life: tokens are **drawn** instead of always taken, every stream **gives its blocks
 # back** however it ends, and one pool serves **run after run**, the next one on the very blocks of the last.
 #
-# *About 55 minutes. Some PyTorch, and Python's generators and `finally`.*
+# *About 55 minutes. You need some PyTorch, and Python's generators and `finally`.*
 
 # %% [markdown]
 # ## Setup
@@ -23,8 +23,8 @@
 # ## Where we are
 #
 # Day 14's allocator hands out blocks, Day 15's table puts them in order, Day 16's `PagedKVCache` writes keys and
-# values into them. One run works. A server has thousands: they want more than the likeliest token each time, some
-# of their readers leave in the middle, and all of them live in one pool that must never run dry for nothing.
+# values into them. One run works. A server has thousands: they want more than the likeliest token each time, some of
+# their readers leave in the middle, and all of them live in one pool that must not lose a single block.
 #
 # First, the tokens. Here is what the model says may follow *The sea is*:
 
@@ -54,15 +54,15 @@ plt.show()
 print(f"these 24 have {likely.values.sum():.0%} of the probability, the other {len(row) - 24:,} the rest")
 
 # %% [markdown]
-# The tail is long. A token of it is unlikely, but all of them together are not: draw a hundred tokens, and the text
-# derails. Temperature, top-k and top-p say how much of the tail stays in the draw.
+# The tail is long. Each token in it is unlikely, but all of them together are not: draw a hundred tokens, and the
+# text derails. Temperature, top-k and top-p say how much of the tail stays in the draw.
 
 # %% [markdown]
 # ## Predict
 #
-# A pool has 4 blocks of 8 slots. **A** fills it, finishes, and gives back its blocks 0, 1, 2, 3, in this order.
-# Then **B** comes with 18 tokens. In which slot (0 to 31) does B's first token lie? And what lies in the six slots
-# of B's last block that B never writes: zeros, noise, or something else?
+# A pool has 4 blocks of 8 slots. **A** fills it, finishes, and gives back its blocks 0, 1, 2, 3, in this order. Then
+# **B** comes with 18 tokens. In which slot (0 to 31) does B's first token lie? And what lies in the six slots of B's
+# last block that B never writes: zeros, noise, or something else? Write down your guesses; *See* and *Prove* answer.
 
 # %%
 first_slot = None  # 0 to 31
@@ -98,7 +98,7 @@ in_the_rest = None  # "zeros", "noise", …
 # `check_sampling(temperature, top_k, top_p, logits)` is there, and raises a `ValueError` for a setting outside its
 # range, or where `logits` is not one row.
 #
-# The chance comes from `generator`. Torch has a global one as well; if every run drew from that, the runs beside
+# The randomness comes from `generator`. Torch has a global one as well; if every run drew from that, the runs beside
 # yours would change your text, and a seed would mean nothing.
 #
 # <details><summary><b>Hint</b></summary>
@@ -120,10 +120,10 @@ in_the_rest = None  # "zeros", "noise", …
 # - `num_new` tokens are out, or an eos is (it belongs to the text, as its last token);
 # - the forward pass raises, say because the pool is empty, or `next_token` does;
 # - the reader has had enough: closing a generator raises `GeneratorExit` *at the `yield`* where it waits, and
-#   `stream.throw(error)` raises any other error there. It must come out again.
+#   `stream.throw(error)` raises any other error there. The error must come out again.
 #
-# And one subtle thing: a reader who has the last token may never come again. So hand over the last token **after**
-# the blocks are back.
+# One thing is easy to miss: a reader who has the last token may never come back for more. So hand over the last token
+# **after** the blocks are back.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -143,7 +143,7 @@ in_the_rest = None  # "zeros", "noise", …
 # of the allocator's sizes around it, with `KVPool.for_model(model, num_blocks, block_size, allocator)`.
 #
 # A pool that was made for another model would fail in the middle of the run's first step. `pool.require_fit(model)`
-# raises a `ValueError` for it at the door.
+# raises a `ValueError` for it before the run begins.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -209,7 +209,7 @@ Moments({"A fills the pool": full, "A gives its blocks back": empty, "B lies in 
 # ### The reader who leaves
 #
 # A server keeps each open stream in a table of connections. When a client hangs up, it closes that client's stream.
-# What if `decode` had no `finally`? This is your own function less that one word: what stood in the `finally` now
+# What if `decode` had no `finally`? This is your own function without that one word: what stood in the `finally` now
 # stands behind the loop. (Where yours has no `finally`, or does not pass yet, it is the reference's.)
 
 # %%
@@ -250,20 +250,21 @@ def serve_who_leave(decode):
 serve_who_leave(leaky)
 
 # %% [markdown]
-# Step through it: each client leaves its blocks behind, until there are none. (Of the four tokens that each has read,
-# three are stored: the newest goes in with the next step, which nobody asks for. The last event is E's refusal; E holds
-# no block, so the panel shows A's table.) Nobody reads these streams any more,
-# they are closed, and yet every block is taken, for good: a block is a number in a set, and no garbage collector
-# knows what it stands for. The same clients with your `decode`:
+# Step through it: each client leaves its blocks behind, until none is free. (Of the four tokens that each client has
+# read, three are stored: the newest goes in with the next step, which nobody asks for. The last event is E's refusal;
+# E holds no block, so the panel shows A's table.)
+#
+# Nobody reads these streams any more and all are closed, yet every block is taken, for good: a block is a number in a
+# set, and no garbage collector knows what it stands for. The same clients with your `decode`:
 
 # %%
 serve_who_leave(decode)
 
 # %% [markdown]
-# `close()` raised `GeneratorExit` at the waiting `yield`, and the `finally` ran. CPython does as much for a generator
-# that is simply dropped: at its last reference it is closed on the spot. But a table of connections *is* a reference.
-# A stream that stands in it, neither read nor closed, keeps its blocks, `finally` or not: whoever keeps streams must
-# close them.
+# `close()` raised `GeneratorExit` at the waiting `yield`, and the `finally` ran. CPython does the same for a
+# generator that nobody refers to any more: it is closed at once. But a table of connections *is* a reference. A
+# stream that stays in the table, neither read nor closed, keeps its blocks, even with a `finally`: whoever keeps
+# streams must close them.
 
 # %% [markdown]
 # ## Prove
@@ -283,9 +284,9 @@ for temperature, top_k, top_p in [(0.7, 50, 0.9), (1.0, 0, 0.95), (1.5, 200, 0.8
     print(f"temperature {temperature}, top_k {top_k:>3}, top_p {top_p}: tokens that both keep: {ours.isfinite().sum()}")
 
 # %% [markdown]
-# Then the text: greedy, it equals transformers', token for token. Drawn with a seed, it is the same wherever its
-# keys and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in the pool that the greedy run
-# has just left.
+# Then the text: greedy, it equals transformers', token for token. Drawn with a seed, it is the same wherever its keys
+# and values lie: contiguous, in a pool of its own with blocks of 16 or of 5, or in the pool that the greedy run has
+# just left.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -318,7 +319,7 @@ print(f"B's table: {cache_b.table.block_ids}; your guess of the rest: {in_the_re
 # %% [markdown]
 # `B` is a slot that B wrote, `a` one that still holds A's key to the last bit. Nothing wipes a block when it is
 # freed: that would cost a write of the whole block, and the table's length already says what may be read. (It also
-# means that a reader past that length reads a stranger's text. Day 20's kernel will be tested against it.)
+# means that whoever reads past that length reads another request's text. Day 20 tests its kernel for this.)
 
 # %% [markdown]
 # ## Measure
@@ -363,23 +364,24 @@ for which, colour, label in ((leaky, "#d55e00", "free behind the loop"), (decode
     axes.step(when, used, where="post", color=colour, linewidth=1, label=label)
     print(f"{label}: {used[-1]} blocks in use at the end, {refused} of 90 requests refused")
 axes.axhline(64, color="#7f8895", linewidth=1, linestyle="--")
-axes.text(90, 65, "all 64 blocks", color="#7f8895", ha="right")
+axes.text(90, 65, "all 64 blocks", color="#667280", ha="right")
 axes.set(xlabel="requests served", ylabel="blocks in use", xlim=(0, 90), ylim=(0, 72))
+axes.set_title("Without a finally, the blocks of those who leave never come back")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="center right")
 plt.show()
 
 # %% [markdown]
-# A saw-tooth that touches zero after every request, and a staircase that ends at the top. For most of the day the
-# staircase serves everybody, and nothing looks wrong from outside. So leaks are found late, and so it is worth an
-# alarm when nobody is served and blocks are in use.
+# With the `finally`, the curve is a saw-tooth that returns to zero after every request; without it, a staircase that
+# ends at the top. For most of the day the staircase serves everybody, and nothing looks wrong from outside. That is
+# why leaks are found late, and why an engine should raise an alarm when nobody is served and blocks are in use.
 
 # %% [markdown]
 # ## Break
 #
-# This stream has its `finally`, its text is right, and it leaks all the same. Four clients come, and
-# leave: A reads all of its six tokens, B three, C one, D two. Who is still in the pool? What did that one do that
-# the others did not?
+# This stream has its `finally`, its text is right, and it leaks all the same. Four clients come, and leave: A reads
+# all of its six tokens, B three, C one, D two. Who is still in the pool? What did that client do that the others did
+# not?
 
 # %%
 from nanoserve.course.exercises.day17.planted import suspect_decode
@@ -412,13 +414,13 @@ print("no suspicion yet" if who_stays is None else f"you suspect {who_stays}, an
 #     cache.free()
 # ```
 #
-# An error in that first step would leak by the same gap.
+# An error in that first step would leak in the same way.
 #
-# A resource belongs under the `try` from its first block on. Real engines meet the same gap where prefill and decode
-# are different code: in vLLM a request that was cancelled *during its last step* counted as finished, not as
-# cancelled; where one machine does only the prefill, its only step is its last, and the blocks stayed pinned until a
-# time-out ([#29987](https://github.com/vllm-project/vllm/pull/29987) tells it, and mends it). The test that finds
-# it: every way out, after every number of tokens, and then `num_used == 0`.
+# A cache belongs under the `try` from its first block on. Real engines have the same gap where prefill and decode are
+# different code: in vLLM a request that was cancelled *during its last step* counted as finished, not as cancelled;
+# where one machine does only the prefill, its only step is its last, and the blocks stayed pinned until a time-out
+# ([#29987](https://github.com/vllm-project/vllm/pull/29987) tells it, and mends it). The test that finds it: every
+# way out, after every number of tokens, and then `num_used == 0`.
 #
 # </details>
 
