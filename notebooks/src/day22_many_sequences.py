@@ -9,11 +9,11 @@
 # %% [markdown]
 # # Day 22 · Many sequences
 #
-# Until today, one text at a time. Now many go through the model **together**: prompts of any lengths in one prefill,
-# then a token for each of them in every step. They share one pool, and no text may change by a single token because
-# of its neighbours.
+# Until today there was one text at a time. Today many go through the model **together**: prompts of any lengths in
+# one prefill, then a token for each of them in every step. They share one pool, and no text may change by a single
+# token because of its neighbours.
 #
-# *About 55 minutes. PyTorch's broadcasting, and the block table of Day 15.*
+# *About 55 minutes. You need PyTorch's broadcasting, and the block table of Day 15.*
 
 # %% [markdown]
 # ## Setup
@@ -26,8 +26,8 @@
 # A decode step reads all weights of the model for a single token. For eight tokens of eight texts it reads them once
 # as well. That is the whole reason to batch.
 #
-# A batch is a tensor, and a tensor has straight edges. Texts have not. So short prompts are filled up with **pads**,
-# on the left: then all prompts end in the last column, and the next token of each follows there.
+# A batch is a tensor, and all rows of a tensor are equally long. Texts are not. So short prompts are filled up with
+# **pads**, on the left: then all prompts end in the last column, and the next token of each follows there.
 
 # %%
 from collections.abc import Sequence
@@ -77,8 +77,9 @@ print(f"{sum(LENGTHS)} tokens (blue) in {padded} columns: {1 - sum(LENGTHS) / pa
 # %% [markdown]
 # ## Predict
 #
-# Prompts of 3, 9 and 30 tokens are prefilled together, and then move into a pool with blocks of 16. How many blocks do
-# they take? And at which position does RoPE put the next token of the first prompt: 3, 4, 27 or 30?
+# Prompts of 3, 9 and 30 tokens are prefilled together, and then move into a pool with blocks of 16. How many blocks
+# do they take? And at which position does RoPE put the next token of the first prompt: 3, 4, 27 or 30? Write down
+# your guesses; *See* answers.
 
 # %%
 guessed_blocks = None
@@ -87,8 +88,8 @@ guessed_position = None
 # %% [markdown]
 # ## Build
 #
-# Two functions for the prefill, and two pieces of a class for what comes after it. Changed an earlier one? Run the
-# later ones again.
+# Two functions for the prefill, and two pieces of a class for what comes after it. When you change an earlier task,
+# run the tasks after it again.
 #
 # {task 22.1}
 #
@@ -113,13 +114,13 @@ hidden = torch.tensor([[True, True], [False, False]])  # the first query may see
 print(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
 
 # %% [markdown]
-# That NaN would be the pad's output, then its key and its value in the next layer. There it gets the weight 0 from
-# everybody, and 0 times NaN is NaN: the whole row is gone.
+# That NaN would be the pad's output, then its key and its value in the next layer. There everybody gives it the
+# weight 0, and 0 times NaN is NaN: the whole row is lost.
 
 # %% [markdown]
 # {task 22.2}
 #
-# In a prompt alone, a token sees itself and what came before it. Here it must also be kept from the pads. The mask
+# In a prompt by itself, a token sees itself and what came before it. Here it must also not see the pads. The mask
 # says, for each row, which column (third dimension, the query) sees which (fourth dimension, the key). What a pad
 # sees is up to you, as long as it sees something; simplest is that every column sees itself.
 #
@@ -194,19 +195,19 @@ print(f"\nkeys of one layer: {tuple(cache.layers[0][0].shape)}")
 # %% [markdown]
 # {task 22.4}
 #
-# Now a decode step: one new token in every slot, with no loop over the slots, since on a GPU each of those little
-# steps would wait for the CPU. `places` says where the new keys and values go, for all slots at once. A **place** is
-# the number `block_id * block_size + offset` that Day 15's `slot(p)` gave; a slot is a row of the batch from now on.
-# (vLLM has kept the word: its *slot mapping* is your `places`.) `self.block_tables`, `(num_slots, num_blocks)`, is the
-# tables as one tensor, and `self.allocator.block_size` the size of a block.
+# Now a decode step: one new token in every slot, without a loop over the slots, since on a GPU each turn of the loop
+# would wait for the CPU. `places` says where the new keys and values go, for all slots at once. A **place** is the
+# number `block_id * block_size + offset` that Day 15's `slot(p)` gave; a slot is a row of the batch from now on.
+# (vLLM has kept the word: its *slot mapping* is your `places`.) `self.block_tables`, `(num_slots, num_blocks)`, is
+# the tables as one tensor, and `self.allocator.block_size` the size of a block.
 #
-# Idle slots take part. The batch's shape stays the same whoever comes and goes, and a GPU likes that. They write keys
-# and values of nonsense, and these must go *somewhere*: into the **scratch block**, which no sequence ever gets. The
-# block table of an idle slot is full of its id, so an idle slot needs no `if`.
+# Idle slots take part. The batch's shape stays the same whoever comes and goes, so a GPU can repeat the same step.
+# Their keys and values mean nothing, but they must go *somewhere*: into the **scratch block**, which no sequence ever
+# gets. The block table of an idle slot is full of its id, so an idle slot needs no `if`.
 #
-# `positions` answers the model, which asks once at the beginning of a step. It makes tensors of `self.lengths` and
-# `self.offsets` on `self.device`, calls `self._begin_step(lengths)` (which asks your `places`, and makes the mask that
-# all layers use), and returns where each new token stands.
+# The model calls `positions` once, at the beginning of a step. It makes tensors of `self.lengths` and `self.offsets`
+# on `self.device`, calls `self._begin_step(lengths)` (which asks your `places`, and makes the mask that all layers
+# use), and returns where each new token stands.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -276,8 +277,8 @@ for what, came, guess in (("blocks", blocks, guessed_blocks), ("position", posit
     print(f"  {what}: {came}; " + ("no guess" if guess is None else f"your guess: {guess}"))
 
 # %% [markdown]
-# The 3-token prompt stood in columns 27, 28 and 29, so its next token stands at 30. Not that RoPE would mind where a
-# text begins: it turns a query against a key by their *distance*. But the distances must be right. What if the slot
+# The 3-token prompt stood in columns 27, 28 and 29, so its next token stands at 30. RoPE does not care where a text
+# begins: what counts is the *distance* between a query and a key. But the distances must be right. What if the slot
 # forgets its offset?
 
 # %%
@@ -296,11 +297,11 @@ for prompt, pads, text, other in zip(TEXTS, cache.pad_lens, texts, wrong, strict
     print(f"  without         {tokenizer.decode(other)!r}")
 
 # %% [markdown]
-# The prompt without pads keeps its text; of the five others, four go a way of their own. To a new query, the prompt's
-# last key seems to lie `pads - 1` positions *ahead*. There is no error and no NaN, and some of the wrong texts read
-# well, which is why such a fault can live long. Unsloth's users
-# [met it](https://github.com/unslothai/unsloth/issues/3699): in a left-padded batch, only the longest prompt was
-# continued rightly.
+# The prompt without pads keeps its text; of the five others, four change. To a new query, the prompt's last key seems
+# to lie `pads - 1` positions *ahead*. There is no error and no NaN, and some of the wrong texts read well, which is
+# why such a fault can stay unseen for long. Unsloth's users [met
+# it](https://github.com/unslothai/unsloth/issues/3699): in a left-padded batch, only the longest prompt was continued
+# rightly.
 
 # %% [markdown]
 # ## Prove
@@ -317,7 +318,7 @@ for text, prompt, tokens in zip(TEXTS, PROMPTS, texts, strict=True):
     print(f"prompt of {len(prompt):2}, then {len(tokens)} as alone: {(text + tokenizer.decode(tokens))[-60:]!r}")
 
 # %% [markdown]
-# And who comes later? A text leaves, another takes its slot, in the middle of the others' texts.
+# And a text that comes later? One leaves, and another takes its slot, in the middle of the others' texts.
 
 # %%
 crowd.release(1)
@@ -335,8 +336,8 @@ assert crowd.allocator.num_used == 0
 # %% [markdown]
 # ## Measure
 #
-# What does company cost? Steps with 1, 2, 4, 8 and 16 texts of one length, in turns: whatever else slows this machine
-# down meets them all. First a count: what does a step read for each of its tokens?
+# What does company cost? Steps with 1, 2, 4, 8 and 16 texts of one length, in turns, so that whatever else slows this
+# machine down affects them all. First a count: what does a step read for each of its tokens?
 
 # %%
 counts = [1, 2, 4, 8, 16]
@@ -377,15 +378,16 @@ figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.plot(counts, [step[count] / count for count in counts], color="#0072b2", marker="o", label="time, measured")
 axes.plot(counts, [read[count] / read[1] for count in counts], color="#7f8895", linestyle=":", label="bytes, counted")
 axes.set(xlabel="texts in a step", ylabel="for each token,\none text alone = 1", xticks=counts, ylim=(0, None))
+axes.set_title("The more texts share a step, the less each token costs")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
 # The dotted line is a machine that does nothing but read: the weights are read once, whoever shares them. Where the
-# measured line runs higher, the arithmetic counts as well: soon on a CPU, much later on a GPU, which has arithmetic to
-# spare. As long as another text is almost free, what keeps the batch small is the memory for keys and values. Hence the
-# paging.
+# measured line runs higher, the arithmetic counts as well: soon on a CPU, much later on a GPU, which computes far
+# more for each byte that it reads. As long as another text is almost free, only the memory for keys and values keeps
+# the batch small. That is why it pays to save that memory.
 #
 # (A bend at few texts, even one below the dotted line, is the matrix library's: it multiplies one row in another way
 # than two or four.)
@@ -393,8 +395,8 @@ plt.show()
 # %% [markdown]
 # ## Break
 #
-# This engine passes every test that its authors wrote. `SuspectSlots` is in `planted.py`; do not look yet. First, what
-# the authors saw: a fresh pool, one text, three idle slots.
+# This engine has a fault, and passes every test that its authors wrote. `SuspectSlots` is in `planted.py`; do not
+# look yet. First, what the authors saw: a fresh pool, one text, three idle slots.
 
 # %%
 from nanoserve.course.exercises.day22.planted import SuspectSlots
@@ -406,8 +408,8 @@ decode(suspect, [2], fine, num_steps=12)
 print(fine[0] == texts[0][:13])
 
 # %% [markdown]
-# Then the day in production. Some text runs by itself in the same pool, in Day 16's `PagedKVCache`, before the suspect
-# comes. It is not even in the batch. It is read, the suspect makes one step, and it goes on.
+# Then it goes into production. Another text, the lodger, runs by itself in the same pool, in Day 16's `PagedKVCache`,
+# and is not in the batch. Its prompt is prefilled, the suspect makes one step, and the lodger goes on.
 
 
 # %%
@@ -458,11 +460,11 @@ print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, 
 # ```
 #
 # In a fresh pool block 0 is the first one out, and the first to take one is the suspect itself: for scratch. There
-# the fault *is* the right behaviour. It took a pool with a history.
+# the fault *is* the right behaviour. Only a pool that was used before shows it.
 #
-# A number that stands for "nowhere" should be no number of a place. But -1 is not safe either: as an index it is the
-# *last* place. In vLLM the padded rows of a CUDA graph carry -1, and its kernels skip them; a path that used plain
-# indexing instead wrote over the last place of the last block
+# A number that stands for "nowhere" should not be the number of a place. But -1 is not safe either: as an index it is
+# the *last* place. In vLLM the padded rows of a CUDA graph carry -1, and its kernels skip them; a path that used
+# plain indexing instead wrote over the last place of the last block
 # ([#43810](https://github.com/vllm-project/vllm/issues/43810)).
 #
 # </details>
@@ -497,14 +499,14 @@ print("no suspicion yet" if whose_star is None else f"you suspect {whose_star}, 
 #
 # <details><summary><b>The pads are gone from the cache. Why must their number stay?</b></summary>
 #
-# The prompt's keys were rotated for columns that began behind the pads. A later query must stand in the same count, or
-# its distance to every key of the prompt is wrong by that number.
+# The prompt's keys were rotated for columns that began behind the pads. A later query must be counted in the same
+# way, or its distance to every key of the prompt is wrong by that number.
 #
 # </details>
 #
 # <details><summary><b>Why does an idle slot write at all?</b></summary>
 #
-# So that a step is the same for any set of busy slots: one shape, no `if`, no list made on the CPU. Its nonsense
+# So that a step is the same for any set of busy slots: one shape, no `if`, no list made on the CPU. What it writes
 # needs a place, and that must be nobody's.
 #
 # </details>

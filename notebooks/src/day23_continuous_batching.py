@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Day 23 · Continuous batching
 #
-# Many texts decode together and end apart. Today each one **leaves the moment it is complete**, and the
-# next in line **takes its slot before the next step**. You write who comes in, who leaves, and the step they share.
+# Texts that decode together end at different times. Today each one **leaves the moment it is complete**, and the next
+# in line **takes its slot before the next step**. You write who comes in, who leaves, and the step they share.
 #
-# *About 50 minutes. Some PyTorch; Python's dicts and deques.*
+# *About 50 minutes. You need some PyTorch, and Python's dicts and deques.*
 
 # %% [markdown]
 # ## Setup
@@ -23,10 +23,11 @@
 # ## Where we are
 #
 # Yesterday's slots hold many sequences over one pool of blocks: `admit` stores prompts, one decode step gives every
-# slot a token, `release` empties a slot. Nobody says yet *when* any of this happens.
+# slot a token, `release` empties a slot. What is missing is who decides *when* any of this happens.
 #
-# The oldest way is **static batching**: fill the slots, decode until all are done, fill them again. Here it is, on two
-# slots and three requests that ask for 9, 3 and 6 tokens. The model only counts, so that all of this takes a moment.
+# The oldest way is **static batching**: fill the slots, decode until all are done, fill them again. Here it is, on
+# two slots and three requests that ask for 9, 3 and 6 tokens. In place of a real model, one that only counts makes
+# this quick.
 
 # %%
 import inspect
@@ -72,8 +73,8 @@ Timelines({"static batching": timeline})
 # ## Predict
 #
 # Twelve requests for the lengths below go through four slots, in this order. How many decode steps does static
-# batching take? And how many, if each slot that becomes free is filled before the next step? The second one takes some
-# patience: what is the least that it could be?
+# batching take? And how many, if each slot that becomes free is filled before the next step? The second takes some
+# patience: what is the least that it could be? Write down your guesses; *See* answers.
 
 # %%
 print(*TEXTS.values())
@@ -84,8 +85,8 @@ continuous_steps = None
 # %% [markdown]
 # ## Build
 #
-# Two classes: the `Scheduler` knows who waits and who runs, and touches no tensor; the `Engine` calls the model. Each
-# of yours inherits from the reference what you do not write.
+# Three tasks, two classes: the `Scheduler` knows who waits and who runs, and touches no tensor; the `Engine` calls
+# the model. Each of yours inherits from the reference what you do not write.
 #
 # {task 23.1}
 #
@@ -93,13 +94,14 @@ continuous_steps = None
 # `self.slots.can_admit(lengths)` says whether there are slots *and* blocks for sequences of these lengths, all of them
 # together, beside those that run. `request.stored_soon` is the length to ask for: prompt, tokens so far, and the next.
 #
-# **First come, first served**: nobody overtakes. Only look at the line; the engine calls `start(batch, slots)` once the
-# prompts are through the model, and that takes them out of it. Why not now? The model may raise.
+# **First come, first served**: nobody overtakes. Only look at the line: the model may raise, so nobody leaves the
+# line yet. The engine calls `start(batch, slots)` once the prompts are through the model, and that takes them out of
+# it.
 #
 # <details><summary><b>Hint</b></summary>
 #
-# Keep a list of those that come so far. For each request in the line, ask about the lengths of all in that list and of
-# this one too. At the first no, stop.
+# Keep a list of the requests that fit so far. For each request in the line, ask about the lengths of all in that list
+# and of this one too. At the first no, stop.
 #
 # </details>
 
@@ -125,7 +127,7 @@ continuous_steps = None
 # %% task="23.2"
 
 # %% [markdown]
-# Now the engine. It is a loop around `step`: who fits comes in, there must be room for the next token of everyone,
+# Now the engine. It is a loop around `step`: whoever fits comes in, room is made for everyone's next token, and
 # everyone gets it. Coming in is yesterday's work, put together:
 
 # %%
@@ -141,9 +143,9 @@ print(inspect.getsource(nanoserve.Engine._admit))
 #   **every** slot, idle ones included (any id does there), and gives logits `(num_slots, 1, vocab_size)`. Each request
 #   feeds in its newest token and gets the next one, in its own row. Then `self.slots.advance()` counts what the
 #   step has stored, and `self._steps` the step. If the model raises, nothing may have been counted.
-# - `_accept` gives each request of a batch, just prefilled or decoded, its token, and counts it in `self._tokens`. Who
-#   is complete (`request.is_complete` knows about length and eos) leaves at once, and is appended to `self._finished`,
-#   which `step` returns.
+# - `_accept` gives each request of a batch, just prefilled or decoded, its token, and counts it in `self._tokens`. A
+#   request that is complete (`request.is_complete` knows about length and eos) leaves at once, and is appended to
+#   `self._finished`, which `step` returns.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -190,8 +192,8 @@ for name, run, guess in (("static", batched, static_steps), ("continuous", conti
 
 # %% [markdown]
 # Each static batch is as long as its longest text: 23, 19 and 21 steps. There are 112 tokens to decode, so four slots
-# need 28 steps at the least, if they are never idle. Continuous batching comes closer, and would come closer yet if the
-# line never ended: what is left idle is the end, when nobody waits any more.
+# need 28 steps at the least, if they are never idle. Continuous batching comes closer: its slots are idle only at the
+# end, when nobody waits any more.
 #
 # And the memory? Move the slider: the pool follows. It shows each step as the model runs: a text has its blocks until
 # its last step is through, and in the next one they are free, or another's. (The grey block is yesterday's scratch.)
@@ -219,9 +221,9 @@ assert continuous.engine.slots.allocator.num_used == 1  # the scratch block
 # %% [markdown]
 # ## Measure
 #
-# How much does static batching waste? It depends on how different the lengths are. 192 requests for 16 tokens on the
-# average go through eight slots, with more and more spread in their lengths (the model that counts is enough, since
-# only steps are counted).
+# How much does static batching waste? It depends on how different the lengths are. 192 requests for 16 tokens on
+# average go through eight slots, with more and more spread in their lengths. (Only steps are counted, so the model
+# that counts is enough.)
 
 # %%
 spreads = (0, 0.25, 0.5, 0.75, 1, 1.25)
@@ -241,15 +243,16 @@ for (name, share), colour in zip(shares.items(), ("#0072b2", "#d55e00")):
     axes.plot(spreads, share, color=colour, marker="o", label=name)
     print(f"{name:>10}:", "  ".join(f"{each:.0%}" for each in share))
 axes.set(xlabel="standard deviation of the lengths / their mean", ylabel="slots that give a token", ylim=(0, 1.05))
+axes.set_title("The more the lengths differ, the more static batching wastes")
 axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="lower left")
 plt.show()
 
 # %% [markdown]
-# When all texts are alike, the two are one. At a spread of 1, which is no rare thing where some ask for a word and some
-# for an essay, about two thirds of what a static batch computes goes nowhere. Continuous batching hardly notices; what
-# it loses, it loses at the end of the line.
+# When all texts are equally long, there is no difference. At a spread of 1, which is common where some ask for a word
+# and some for an essay, more than half of what a static batch computes is wasted. Continuous batching loses little,
+# and only when nobody waits any more.
 #
 # And in seconds? A prefill is a pass through the model as well, and whoever fills slots one by one has more of them.
 # The twelve texts of *See*, with the two engines stepped in turns:
@@ -274,9 +277,9 @@ print(f"static takes {more:.2f} times the passes, and here {longer:.2f} times th
 # %% [markdown]
 # ## Break
 #
-# A colleague's scheduler never leaves a slot idle because somebody does not fit, and the average wait is shorter than
-# yours. All texts are right, nothing leaks, nobody is preempted. A request comes in every third step; look at the
-# timeline, and find the one who writes a complaint.
+# A colleague's scheduler has a fault. It never leaves a slot idle because somebody does not fit, and the average wait
+# is shorter than with yours. All texts are right, nothing leaks, nobody is preempted. A request comes in every third
+# step. Look at the timeline: which request has a reason to complain?
 
 # %%
 from nanoserve.course.exercises.day23.planted import SuspectScheduler
@@ -305,8 +308,8 @@ print("no suspicion yet" if who_complains is None else f"you suspect {who_compla
 # <details><summary><b>The answer</b></summary>
 #
 # E, whose prompt has 56 tokens and needs eight blocks. At each step fewer than eight can be spared, and the scheduler
-# goes on to the next one in line, who needs one, and gets it. So there are never eight. E runs when the requests stop
-# coming, at step 62; in a server they never do. It is one word in `next_in_line`:
+# goes on to the next one in line, who needs one, and gets it. So there are never eight. E runs only when the requests
+# stop coming; in a server they never do. It is one word in `next_in_line`:
 #
 # ```python
 # if not self.slots.can_admit([...]):
@@ -316,7 +319,7 @@ print("no suspicion yet" if who_complains is None else f"you suspect {who_compla
 # Real engines discuss this very line. vLLM stops at the first that does not fit;
 # [#31731](https://github.com/vllm-project/vllm/issues/31731) complains that a memory-hungry request then blocks light
 # ones behind it, and pull requests such as [#33499](https://github.com/vllm-project/vllm/pull/33499) propose to skip
-# it. Both are right about what they see. Who skips needs a bound on how often one can be skipped.
+# it. Both have a point. A scheduler that skips needs a limit on how often a request can be skipped.
 #
 # </details>
 #
@@ -337,9 +340,9 @@ for name, timeline in (("the colleague's", crime_scene), ("yours", yours_at_rush
     print(f"{name}: {average:.1f} steps of waiting on the average, {waits[longest]} for {longest}")
 
 # %% [markdown]
-# Yours makes everybody wait a little behind E, and nobody for ever. The average hides a request that starves; look at
-# the longest wait. (The red ends in your timeline are preemptions: the pool ran out of blocks in the middle of a text.
-# That is tomorrow.)
+# With yours, everybody waits a little behind E, and nobody waits for ever. The average hides a request that starves;
+# look at the longest wait. (The red ends in your timeline are preemptions: the pool ran out of blocks in the middle
+# of a text. That is tomorrow.)
 
 # %% [markdown]
 # ## In a real engine
@@ -361,8 +364,8 @@ for name, timeline in (("the colleague's", crime_scene), ("yours", yours_at_rush
 #
 # <details><summary><b>Why is a slot filled before the step, and not at the end of the one before?</b></summary>
 #
-# It makes no difference to the slots, but one to the requests: whoever was submitted in between is in line too. And one
-# step is then one thing: come in, decode, leave. If anything in it raises, the next call does it again.
+# For the slots it makes no difference. For the requests it does: whoever was submitted in between is in line too. And
+# a step is then one thing: come in, decode, leave. If anything in it raises, the next call does it again.
 #
 # </details>
 #

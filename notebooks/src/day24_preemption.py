@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Day 24 · Preemption
 #
-# Blocks go out as texts grow, and nobody reserves any. So one day the pool is empty **in the middle of a text**. Today
-# somebody gives way, comes back later, and still says the same.
+# Blocks go out as texts grow, and nobody reserves any. So one day the pool is empty **in the middle of a text**.
+# Today you let a request give way, come back later, and still give the same text.
 #
-# *About 50 minutes. Python's dicts and deques; the engine of Day 23.*
+# *About 50 minutes. You need Python's dicts and deques, and the engine of Day 23.*
 
 # %% [markdown]
 # ## Setup
@@ -22,9 +22,9 @@
 # %% [markdown]
 # ## Where we are
 #
-# Yesterday's engine lets a request in when its prompt fits, with one token more. What it will need in the end, nobody
-# asks: it may say ten tokens or a thousand. That is why so many run at once, and it is a bet. Here the bet is
-# lost. Two texts share three blocks of four tokens:
+# Yesterday's engine admits a request when its prompt and one token more fit. Nobody knows what it will need in the
+# end: ten tokens or a thousand. That is why so many run at once, and it is a bet. Here the bet is lost. Two texts
+# share three blocks of four tokens:
 
 # %%
 import inspect
@@ -51,14 +51,15 @@ Timelines({"two texts, three blocks": timeline})
 # After two steps each has filled a block, each needs a second one, and one is free. If both wait, both wait for ever.
 # So B is **preempted** (the red end). Its block goes back to the pool; its three tokens stay with the request. When A
 # is done, B's prompt and tokens go through the model as if they were one long prompt, and B goes on. What its block
-# held is **recomputed**. That is the price: it is paid in time, and not with a word of the text.
+# held is **recomputed**. That costs time, but the text stays the same.
 
 # %% [markdown]
 # ## Predict
 #
 # Three requests with prompts of four tokens ask for eight new ones each. They have three slots, over six blocks of
 # four. In which decode step are there too few blocks? Who loses theirs? And how many tokens will be computed a second
-# time? (The prompt's pass gives the first new token, and a decode step stores the token that it is fed.)
+# time? (The prompt's pass gives the first new token, and a decode step stores the token that it is fed.) Write down
+# your guesses; *See* answers.
 
 # %%
 step_of_shortage = None
@@ -69,7 +70,7 @@ computed_again = None
 # ## Build
 #
 # Three classes, each of which inherits from the reference what you do not write: the slots that hand out blocks, the
-# scheduler that picks a victim, and the engine that lets it back in.
+# scheduler that picks a victim, and the engine that lets it come back.
 #
 # {task 24.1}
 #
@@ -81,8 +82,8 @@ computed_again = None
 # `self._blocks_for(n)` the blocks that `n` tokens need, rounded up. `self.allocator.num_free` blocks are free, and
 # `self._grow(slot, n)` lets a sequence have room for `n` tokens in all.
 #
-# The same lines serve the contiguous slots of Day 22. To the books a row is one block of `self.max_len` tokens, so they
-# need one rule more: no sequence grows past `max_len`. `self.seq_len` is the longest.
+# The same lines serve the contiguous slots of Day 22. There a row counts as one block of `self.max_len` tokens, so
+# one rule more is needed: no sequence grows past `max_len`. `self.seq_len` is the longest.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -94,9 +95,9 @@ computed_again = None
 # %% task="24.1"
 
 # %% [markdown]
-# Who gives way? Whoever it is, their work so far is done again. The choice of this engine is **the newest**. It has
-# least to do again, as a rule, and there is a better reason: then those that run are always older than those that wait,
-# the oldest always goes on, and nobody is thrown out for ever.
+# Who gives way? Whoever it is, its work so far is done again. This engine chooses **the newest**. It usually has
+# least to do again, and there is a better reason: those that run are then always older than those that wait, the
+# oldest always goes on, and nobody is preempted for ever.
 #
 # {task 24.2}
 #
@@ -109,7 +110,7 @@ computed_again = None
 #
 # <details><summary><b>Hint</b></summary>
 #
-# `make_room` is a loop of two lines around `self.slots.reserve_step()`. `preempt` says four things: release, state,
+# `make_room` is a loop of two lines around `self.slots.reserve_step()`. `preempt` does four things: release, state,
 # line, `self.preemptions`. It changes nothing in `request.tokens`.
 #
 # </details>
@@ -118,7 +119,7 @@ computed_again = None
 
 # %% [markdown]
 # The way back is the way in. Yesterday you read `_admit`; now write it, for both who come for the first time and who
-# come back. The two differ in nothing but what goes through the model, and the request knows that:
+# come back. The two differ only in what goes through the model, and the request knows that:
 
 # %%
 print(inspect.getsource(nanoserve.Request.token_ids.fget))
@@ -129,21 +130,21 @@ print(inspect.getsource(nanoserve.Request.token_ids.fget))
 # - `self.scheduler.next_in_line()` is a list of requests; it may be empty.
 # - `left_pad(texts)` gives ids and pad counts. `self.model(ids, PrefillCache(pad_lens))` fills that cache with keys and
 #   values. The logits that it gives are the last position's alone, (batch, 1, vocab_size).
-# - `self._choose(batch, rows)` gives each one's next token, out of its row of the last logits. Who comes back gets the
-#   **next** one here, and not the first again.
+# - `self._choose(batch, rows)` gives each one's next token, out of its row of the last logits. A request that comes
+#   back gets its **next** token here, and not the first again.
 # - `self.slots.admit(slots, prefill, pad_lens)` stores; `self.slots.free_slots()` says where there is room.
 # - `self.scheduler.start(batch, slots)` takes them out of the line and lets them run.
 # - `self._recomputed` counts the tokens that are computed **again**. When a request is preempted, its newest token is
-#   not stored yet. So it is all but that one.
-# - `self._accept(batch, tokens)` hands out the tokens, and lets go who is complete.
+#   not stored yet, so count all but that one.
+# - `self._accept(batch, tokens)` hands out the tokens, and lets those go that are complete.
 #
 # The model may raise, and the choice, and the slots. Then nobody has come in and nothing was counted: `step` can be
 # called again.
 #
 # <details><summary><b>Hint</b></summary>
 #
-# The order above is the order of the calls, but for the count: `len(request.token_ids) - 1` for each in the batch that
-# has tokens, before `_accept` adds the next one.
+# The order above is the order of the calls, except for the count: `len(request.token_ids) - 1` for each in the batch
+# that has tokens, before `_accept` adds the next one.
 #
 # </details>
 
@@ -152,7 +153,7 @@ print(inspect.getsource(nanoserve.Request.token_ids.fget))
 # %% [markdown]
 # ## See
 #
-# First the prediction, by your own three classes:
+# First the answer to *Predict*, by your three classes:
 
 # %%
 trio = engine_of(CountingModel(), 3, 6, Slots, Scheduler, Engine, block_size=4)
@@ -176,8 +177,8 @@ for what, came, guess in (
 # two back, which is just enough for A and B. It has five new tokens by then; prompt and all but the newest of these
 # are computed again.
 #
-# Now for real: SmolLM2, four slots, and yesterday's twelve texts. They get little more than half of the blocks that
-# they would like to have.
+# Now on SmolLM2: four slots, and yesterday's twelve texts. They get little more than half of the blocks that they
+# could use at once.
 
 # %%
 model, tokenizer = load_model(), load_tokenizer()
@@ -203,7 +204,7 @@ print(f"with plenty they use {plenty.stats.blocks_peak - 1} blocks at once; they
 Timelines({"twelve texts, eleven blocks": timeline})
 
 # %% [markdown]
-# Whoever is thrown out stands first in line. Move this slider and watch the pool: it fills, somebody's blocks come back
+# A preempted request stands first in line. Move this slider and watch the pool: it fills, somebody's blocks come back
 # all at once, and the others go on in them.
 
 # %%
@@ -212,9 +213,9 @@ timeline
 # %% [markdown]
 # ## Prove
 #
-# The text must not depend on the size of the pool: not on how often its request was thrown out, nor on who sat beside
-# it when it came back. The smallest pool is just enough for the largest of the twelve. Short greedy ones are put
-# before transformers as well.
+# A text must not depend on the size of the pool: not on how often its request was preempted, nor on who sat beside it
+# when it came back. The smallest pool is just enough for the largest of the twelve. Short greedy texts are compared
+# with transformers as well.
 
 # %%
 from nanoserve.course.oracle import transformers_tokens
@@ -260,8 +261,8 @@ print("preemptions:", "  ".join(f"{count} in {num_blocks}" for num_blocks, count
 # %% [markdown]
 # ## Measure
 #
-# First the price. 48 requests that ask for 3 to 159 tokens go through eight slots, and the pool gets smaller (the model
-# that counts will do, since only tokens are counted).
+# First the price. 48 requests of very different lengths go through eight slots, and the pool gets smaller. (Only
+# tokens are counted, so the model that counts is enough.)
 
 # %%
 lengths = lengths_of(48, mean=40, spread=0.8, seed=1)
@@ -279,20 +280,21 @@ for num_blocks in sizes:
 
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.plot(sizes, shares, color="#d55e00", marker="o", markersize=4)
-axes.axvline(needed, color="#8a929c", linestyle=":")
-axes.annotate("just enough for the largest", (needed, 0.02), (4, 0), textcoords="offset points", color="#6b737c")
+axes.axvline(needed, color="#7f8895", linestyle=":")
+axes.annotate("just enough for the largest", (needed, 0.02), (4, 0), textcoords="offset points", color="#667280")
 axes.set(xlabel="blocks in the pool", ylabel="computed a second time", xlim=(0, None), ylim=(-0.01, 0.6))
+axes.set_title("A smaller pool computes more tokens again")
 axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 print("  ".join(f"{size}: {share:.0%}" for size, share in zip(sizes, shares)))
 
 # %% [markdown]
-# Down to 40 blocks nothing is paid at all. Then the price rises, but not to the sky: in the smallest pool two fifths of
+# Down to 40 blocks there is no price at all. Then it rises, but not without limit: in the smallest pool two fifths of
 # all that is computed had been computed before, and everybody is served.
 #
-# And now what you get for it. This plot is **the whole point of paging**: two caches of exactly the same bytes, one cut
-# into rows of the longest text, one into pages. 96 requests wait. How many are in flight at once?
+# Now what you get for it. This plot is **the whole point of paging**: two caches of exactly the same bytes, one cut
+# into rows of the longest text, one into pages. 96 requests wait. How many run at once?
 
 # %%
 counting, lengths = CountingModel(), lengths_of(96, mean=40, spread=0.8, seed=1)
@@ -326,7 +328,8 @@ for num_rows in (2, 4, 6, 8):
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for name, counts, colour in (("pages", pages, "#0072b2"), ("rows", rows, "#d55e00")):
     axes.plot(megabytes, counts, color=colour, marker="o", label=name)
-axes.set(xlabel="keys and values of SmolLM2, MB", ylabel="requests in flight", xlim=(0, None), ylim=(0, None))
+axes.set(xlabel="keys and values of SmolLM2, MB", ylabel="requests that run at once", xlim=(0, None), ylim=(0, None))
+axes.set_title("In the same memory, more requests run in pages than in rows")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="upper left")
 plt.show()
@@ -334,16 +337,16 @@ ratios = [by_pages / by_rows for by_pages, by_rows in zip(pages, rows)]
 print(f"pages hold {min(ratios):.1f} to {max(ratios):.1f} times as many")
 
 # %% [markdown]
-# A step reads the weights once, for whoever is in it. While that is what takes the time, three times as many in flight
-# are three times as many tokens a second, less what is computed again, out of the same memory. That is what blocks,
-# tables, kernels and today's bet are for.
+# A step reads the weights once, for all that are in it. As long as that is what takes the time, three times as many
+# running requests are three times as many tokens a second, less what is computed again, from the same memory. That is
+# what blocks, tables, kernels and today's bet are for.
 
 # %% [markdown]
 # ## Break
 #
-# A colleague's scheduler picks its victims better, as they say: preempt whoever holds the most blocks, and one
-# preemption frees the most. All texts are right, nothing leaks, and the average wait is shorter than yours. A request
-# comes in every second step, to six slots over eleven blocks. Look at the red ends.
+# A colleague's scheduler has a fault. It preempts whoever holds the most blocks, so that one preemption frees the
+# most. All texts are right, nothing leaks, and the average wait is shorter than with yours. A request comes in every
+# second step, to six slots over eleven blocks. Look at the red ends.
 
 # %%
 from nanoserve.course.exercises.day24.planted import SuspectScheduler
@@ -371,12 +374,12 @@ print("no suspicion yet" if who_complains is None else f"you suspect {who_compla
 # %% [markdown]
 # <details><summary><b>The answer</b></summary>
 #
-# D, the one long text. The longer it gets, the more blocks it holds, and the surer it is the next victim. Each time it
-# comes back, all of it is computed again, a little more than the last time; each time it is thrown out before it
-# gets far. It ends when the others stop coming.
+# D, the one long text. The longer it gets, the more blocks it holds, and the more likely it is the next victim. Each
+# time it comes back, all of it is computed again, a little more than the last time, and each time it is preempted
+# before it gets far. It ends only when the others stop coming.
 #
-# The newest, in contrast, is never the same for long: whoever stays becomes older, and is safe. Whatever rule picks a
-# victim must let somebody get older in safety.
+# The newest, in contrast, is never the same for long: whoever stays becomes older, and is safe. Any rule for picking
+# a victim must let some request get old in safety.
 #
 # Real engines look for better victims, too. In vLLM it is the newest;
 # [#54644](https://github.com/vllm-project/vllm/issues/54644) measures what that choice costs and proposes the one with
@@ -416,13 +419,14 @@ for name, engine, timeline in (
 # - **The way back.** There is nothing to write: a request with no computed tokens has them all still to do. A step that
 #   has preempted somebody lets nobody in.
 # - **Room for the way back.** A long prompt comes in there in chunks, and when only the next chunk was asked to fit,
-#   requests came in, were thrown out half-way, and came in again
+#   requests came in, were preempted half-way, and came in again
 #   ([#25538](https://github.com/vllm-project/vllm/issues/25538),
-#   [#21809](https://github.com/vllm-project/vllm/pull/21809)). Now `allocate_slots` has `full_sequence_must_fit`, which
-#   asks for what Day 23's `Request.stored_soon` asks for.
+#   [#21809](https://github.com/vllm-project/vllm/pull/21809)). Now `allocate_slots` has `full_sequence_must_fit`,
+#   which asks for what Day 23's `Request.stored_soon` asks for.
 # - **A cheaper way back.** Freed blocks keep what they hold until somebody takes them. With prefix caching, a request
-#   that comes back soon finds its own blocks again. These counted as cache hits once, and random prompts showed a hit
-#   rate of 32 % ([#25780](https://github.com/vllm-project/vllm/issues/25780)): count apart what was there before.
+#   that comes back soon finds its own blocks again. These once counted as cache hits, and random prompts showed a hit
+#   rate of 32% ([#25780](https://github.com/vllm-project/vllm/issues/25780)). What was there before must be counted
+#   apart.
 # - **Swapping.** The PagedAttention paper ([Kwon et al., 2023](https://arxiv.org/abs/2309.06180), section 4.5) has a
 #   second way: copy the victim's blocks to the CPU's memory, and back. vLLM's authors found recomputing faster
 #   than many small copies ([#12](https://github.com/vllm-project/vllm/pull/12)).
@@ -432,22 +436,23 @@ for name, engine, timeline in (
 #
 # <details><summary><b>Why take nothing at all, when there are too few blocks for all?</b></summary>
 #
-# The blocks would sit with sequences whose step does not happen, while somebody is preempted for want of them. And a
-# caller who hears False must be able to trust that all is as before: then it preempts one, and asks again.
+# The blocks would be held by sequences whose step does not happen, while somebody is preempted because they are
+# missing. And a caller who hears False must be able to trust that all is as before: then it preempts one, and asks
+# again.
 #
 # </details>
 #
 # <details><summary><b>Why the front of the line?</b></summary>
 #
-# The one that was preempted came before all who have not run yet. At the back, those would take its blocks, it would be
-# the newest again when it comes in, and the next one to be thrown out.
+# The one that was preempted came before all that have not run yet. At the back, it would let those take its blocks,
+# be the newest again when it comes in, and be the next victim.
 #
 # </details>
 #
 # <details><summary><b>Can all of this go on for ever?</b></summary>
 #
-# No. The oldest is preempted only when nobody else runs, and no request is let into the line that could not fit
-# alone. So it gets a token in every step, ends, and the next one is the oldest.
+# No. The oldest could be preempted only when it runs alone, and a request that does not fit alone is refused when it
+# is submitted. So it gets a token in every step, ends, and the next one is the oldest.
 #
 # </details>
 #
