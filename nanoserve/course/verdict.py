@@ -6,12 +6,14 @@ from typing import Literal
 
 Status = Literal["passed", "not started", "not yet", "raised", "out of time"]
 
+# Of the bar and the sign; both stand out (3:1) on a light page and on a dark one. Words have the page's own colour:
+# no colour is dark enough for words on white and light enough for words on black.
 _COLOUR = {
     "passed": "#009e73",
     "not started": "#7f8895",
-    "not yet": "#d98200",
-    "raised": "#d98200",
-    "out of time": "#d98200",
+    "not yet": "#c47400",
+    "raised": "#c47400",
+    "out of time": "#c47400",
 }
 SIGN = {"passed": "✓", "not started": "○", "not yet": "→", "raised": "→", "out of time": "→"}
 
@@ -76,7 +78,7 @@ class Verdict:
 
     def html(self) -> str:
         """The verdict as a card. Inline styles only: they survive in Colab, in VS Code and in both themes."""
-        muted = "color:var(--jp-ui-font-color2,#6b7280)"
+        muted = "opacity:0.75"
         code = (
             "margin:0;padding:0;background:none;border:0;white-space:pre-wrap;overflow-wrap:anywhere;"
             "font-family:var(--jp-code-font-family,monospace);font-size:12px;line-height:1.5;color:inherit"
@@ -96,7 +98,7 @@ class Verdict:
             f'<div class="nanoserve-verdict" data-status="{self.status}" style="border-left:4px solid {colour};'
             "padding:6px 0 6px 14px;margin:4px 0;font-size:13px;line-height:1.5;"
             'color:var(--jp-ui-font-color1,inherit)">'
-            f'<div><b style="color:{colour}">{SIGN[self.status]} {escape(self.task)}</b>{stage}</div>'
+            f'<div><b><span style="color:{colour}">{SIGN[self.status]}</span> {escape(self.task)}</b>{stage}</div>'
             f"<div>{_prose(self.headline)}</div>{table if rows else ''}"
             f'<div style="{muted}">{_prose(self.goes_on_with)}</div></div>'
         )

@@ -7,7 +7,7 @@ colour-blind people can tell apart. The scratch block is nobody's, and grey.
 from nanoserve.course.view.state import SCRATCH
 
 OWNERS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
-_NOBODY = "#7F8895"
+_NOBODY = "#606770"  # darker than pink, which it would equal for an eye without red or green cones
 _SANS = "'DejaVu Sans','Segoe UI',system-ui,sans-serif"
 _MONO = "'DejaVu Sans Mono',Menlo,Consolas,monospace"
 # JupyterLab, VS Code and Colab each mark a dark page in their own way.
@@ -31,34 +31,34 @@ def style(theme: str) -> str:
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f"theme must be 'auto', 'light' or 'dark', got {theme!r}")
     if theme != "auto":
-        return _rules(theme, _colours(theme))
-    variables = {name: f"var(--pool-{name})" for name in _colours("light")}
+        return _rules(theme, colours(theme))
+    variables = {name: f"var(--pool-{name})" for name in colours("light")}
     dark = ",".join(f"{page} .pool-auto" for page in _DARK_PAGE)
     return f".pool-auto{{{_define('light')}}}{dark}{{{_define('dark')}}}{_rules('auto', variables)}"
 
 
 def _define(theme: str) -> str:
-    return "".join(f"--pool-{name}:{value};" for name, value in _colours(theme).items())
+    return "".join(f"--pool-{name}:{value};" for name, value in colours(theme).items())
 
 
-def _colours(theme: str) -> dict[str, str]:
+def colours(theme: str) -> dict[str, str]:
     """Name -> colour of everything that is drawn."""
     if theme == "light":
-        colours = {"paper": "#FFFFFF", "ink": "#1B2430", "mute": "#667280", "line": "#C3CBD4", "free": "#F6F8FA"}
+        colours = {"paper": "#FFFFFF", "ink": "#1B2430", "mute": "#5A6572", "line": "#C3CBD4", "free": "#F6F8FA"}
         colours |= {"fault": "#B3122A", "faultbg": "#FDECEE"}
-        tint, slot = 0.09, 0.3
+        tint, slot = 0.09, 0.4
     else:
         colours = {"paper": "#111111", "ink": "#E8EBEF", "mute": "#9BA5B1", "line": "#465059", "free": "#191C1F"}
         colours |= {"fault": "#FF7B86", "faultbg": "#33161A"}
         tint, slot = 0.16, 0.42
     for hue, owner in enumerate((*OWNERS, _NOBODY)):
-        base = {"#000000": "#C9CED6", "#0072B2": "#2E8FCC"}.get(owner, owner) if theme == "dark" else owner
+        base = "#C9CED6" if (theme, owner) == ("dark", "#000000") else owner
         colours |= {
             f"badge{hue}": base,
-            f"line{hue}": _mix("#8A8000", base, 0.6) if owner == "#F0E442" and theme == "light" else base,
+            f"line{hue}": _line(base, colours["ink"], colours["paper"]),
             f"tint{hue}": _mix(base, colours["paper"], tint),
             f"slot{hue}": _mix(base, colours["paper"], slot),
-            f"on{hue}": "#FFFFFF" if _luminance(base) < 0.26 else "#1B2430",
+            f"on{hue}": max("#FFFFFF", "#000000", key=lambda letters: contrast(letters, base)),
         }
     return colours
 
@@ -97,6 +97,18 @@ def _rules(theme: str, colour: dict[str, str]) -> str:
             f"on{hue}": f"fill:{colour[f'on{hue}']}",
         }
     return "".join(f".pool-{theme} .{name}{{{rule}}}" for name, rule in rules.items())
+
+
+def _line(colour: str, ink: str, paper: str) -> str:
+    """The colour, with as much ink in it as a thin line needs to be seen on the paper."""
+    shades = (_mix(ink, colour, share / 20) for share in range(21))
+    return next(shade for shade in shades if contrast(shade, paper) >= 3)
+
+
+def contrast(colour: str, other: str) -> float:
+    """How much two colours differ in lightness, from 1 to 21, as WCAG 2 has it: text needs 4.5, a shape 3."""
+    darker, lighter = sorted(map(_luminance, (colour, other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def _mix(colour: str, other: str, share: float) -> str:

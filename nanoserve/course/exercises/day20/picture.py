@@ -85,7 +85,7 @@ def _tiles() -> list[str]:
             parts.append(text(left + 30, _TILES + 19, words, size, look, room=58, anchor="middle", bold=held))
             if held:
                 where = f"{TABLE[token // BLOCK_SIZE]}, {token % BLOCK_SIZE}"
-                parts.append(text(left + 30, _TILES + 36, where, 11, "mute", room=58, anchor="middle"))
+                parts.append(text(left + 30, _TILES + 36, where, 11, "ink", room=58, anchor="middle"))
     words = ("20.1  token_offsets", "each lane: block, offset")
     for line, told in enumerate(words):
         look = "mute" if line else "ink"
