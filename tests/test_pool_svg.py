@@ -84,7 +84,7 @@ def text_box(text: ElementTree.Element) -> Box:
     face = "DejaVuSansMono" if "mono" in look else "DejaVuSans-Bold" if "bold" in look else "DejaVuSans"
     exact = text.get("textLength")
     width = float(exact) if exact else size * sum(advance(char, face) for char in text.text)
-    left = {"start": x, "middle": x - width / 2}[text.get("text-anchor", "start")]
+    left = {"start": x, "middle": x - width / 2, "end": x - width}[text.get("text-anchor", "start")]
     return Box(left, y - 0.74 * size, left + width, y + 0.2 * size)
 
 

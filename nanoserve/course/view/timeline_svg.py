@@ -12,6 +12,8 @@ from nanoserve.course.view.timeline import Step, Timeline
 _MARGIN, _LEFT = 22, 96
 _ROOM = WIDTH - _MARGIN - _LEFT
 _ROW, _BAR = 30, 25  # a slot's row, and the bar in it
+_END = 5  # the red end of a bar that was preempted
+_LEAST = 7  # the smallest letter in a bar
 _PLACE = 15  # a place in the line
 _MOST_PLACES = 8
 _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -82,16 +84,16 @@ def _one(caption: str, timeline: Timeline, y: float, longest: int, at: int) -> t
         row_y = top + slot * _ROW
         parts.append(text(_MARGIN, row_y + 17, f"slot {slot}", 12, "mute", room=_LEFT - _MARGIN - 8))
         parts.append(rect(_LEFT, row_y + 0.5, max(len(steps), 1) * unit, _BAR - 1, "free", 3))
-    parts += [_slot_bar(bar, top, unit, at) for bar in slot_bars(steps)]
     line_y = top + timeline.num_slots * _ROW + 4
     places = min(max((len(step.waiting) for step in steps), default=0), _MOST_PLACES)
+    bottom = line_y + places * _PLACE + (5 if places else 0)
+    if 0 < at <= len(steps):  # behind the bars, so that it crosses out no letter
+        parts.append(rect(_LEFT + (at - 1) * unit, top - 4, unit, bottom - top + 6, "here", 3))
+    parts += [_slot_bar(bar, top, unit, at) for bar in slot_bars(steps)]
     if places:
         parts.append(text(_MARGIN, line_y + 11, "waiting", 12, "mute", room=_LEFT - _MARGIN - 8))
     parts += [_place_bar(bar, line_y, unit, at) for bar in waiting_bars(steps) if bar.row < _MOST_PLACES]
-    bottom = line_y + places * _PLACE + (5 if places else 0)
     parts += _axis(len(steps), unit, bottom)
-    if 0 < at <= len(steps):
-        parts.append(rect(_LEFT + (at - 1) * unit, top - 3, unit, bottom - top + 4, "here", 3))
     return parts, bottom + 26
 
 
@@ -102,15 +104,17 @@ def _slot_bar(bar: Bar, top: float, unit: float, at: int) -> str:
     parts = [rect(left + 0.75, y + 0.75, width - 1.5, _BAR - 1.5, f"open{hue}", 3)]
     if done:
         parts.append(rect(left + 0.75, y + 0.75, done - 1.5, _BAR - 1.5, f"done{hue}", 3))
-    if bar.preempted and at >= bar.end:
-        parts.append(rect(left + width - 5, y - 2, 5, _BAR + 4, "bad", 1))
-    inside = text_width(bar.label, 13, bold=True) + 4 <= (done or width)
-    look = f"on{hue}" if done and inside else "ink"
-    parts.append(
-        text(left + (done or width) / 2, y + 17.5, bar.label, 13, look, room=width, anchor="middle", bold=True)
-    )
-    end = ", then it is preempted" if bar.preempted else ""
-    return group("bar", parts, f"{bar.label} in slot {bar.row}, steps {bar.start + 1} to {bar.end}{end}")
+    end = min(_END, width / 4) if bar.preempted and at >= bar.end else 0
+    if end:
+        parts.append(rect(left + width - end, y - 2, end, _BAR + 4, "bad", 1))
+    room = (done or width) - end - 2
+    size = min(13, 13 * room / text_width(bar.label, 13, bold=True))
+    if size >= _LEAST:  # a label cut short would be somebody else's
+        look, middle = f"on{hue}" if done else "ink", left + (room + 2) / 2
+        baseline = y + _BAR / 2 + 0.38 * size
+        parts.append(text(middle, baseline, bar.label, size, look, room=room + 1, anchor="middle", bold=True))
+    then = ", then it is preempted" if bar.preempted else ""
+    return group("bar", parts, f"{bar.label} in slot {bar.row}, steps {bar.start + 1} to {bar.end}{then}")
 
 
 def _place_bar(bar: Bar, top: float, unit: float, at: int) -> str:
