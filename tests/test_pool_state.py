@@ -88,3 +88,10 @@ def test_the_description_of_a_large_or_broken_pool_stays_short():
         "Pool of 100 blocks of 16 slots: 97 free, 0 used, 3 lost, peak 0. "
         "Next out: 1 2 3 4 5 6 7 8 9 10 11 12 …. Blocks 0 98 99 are lost."
     )
+    many = [
+        PoolSequence.of(letter, range(20 * place, 20 * place + 20), 320, 16)
+        for place, letter in enumerate("ABCDEFGHIJ")
+    ]
+    told = describe(PoolState(200, 16, tuple(many)))
+    assert "H holds blocks 140 141 142 143 144 145 146 147 148 149 150 151 and 8 more with 320 tokens." in told
+    assert told.endswith("2 more sequences hold 40 blocks.")

@@ -8,7 +8,8 @@ from typing import Literal
 EventKind = Literal["take", "append", "free", "error", "fault"]
 
 SCRATCH = "scratch"  # the label of a block that is out, and that no sequence ever gets
-_MOST_NAMED = 12  # free blocks that a description names
+_MOST_NAMED = 12  # blocks that a description names, of one owner or of the free ones
+_MOST_TOLD = 8  # owners that it names
 
 
 @dataclass(frozen=True)
@@ -170,9 +171,13 @@ def describe(state: PoolState) -> str:
         f"Pool of {plural(state.num_blocks, 'block')} of {plural(state.block_size, state.place)}: "
         f"{state.num_free:,} free, {state.num_used:,} used{lost}, peak {state.peak:,}."
     ]
-    for sequence in state.sequences:
+    for sequence in state.sequences[:_MOST_TOLD]:
         tokens = "" if sequence.num_tokens is None else f" with {plural(sequence.num_tokens, 'token')}"
-        words.append(f"{sequence.label} holds {name_blocks(sequence.block_ids)}{tokens}.")
+        held, more = sequence.block_ids, len(sequence.blocks) - _MOST_NAMED
+        more = f" and {more:,} more" if more > 0 else ""
+        words.append(f"{sequence.label} holds {name_blocks(held[:_MOST_NAMED])}{more}{tokens}.")
+    if rest := state.sequences[_MOST_TOLD:]:
+        words.append(f"{plural(len(rest), 'more sequence')} hold {plural(sum(len(s.blocks) for s in rest), 'block')}.")
     if state.free:
         more = " …" if len(state.free) > _MOST_NAMED else ""
         words.append(f"Next out: {' '.join(map(str, state.free[:_MOST_NAMED]))}{more}.")
