@@ -6,6 +6,7 @@ import sys
 import torch
 
 from nanoserve.course.cell_order import tell_of_missing_names
+from nanoserve.course.view.plots import tell_plots
 
 # The builder stamps the repository and the revision from pyproject.toml. The cell stands alone: it is what finds us.
 SOURCE = """\
@@ -37,7 +38,7 @@ ready()"""
 
 
 def ready() -> None:
-    """Say that the course can begin, after choosing how Triton runs on this machine.
+    """Say that the course can begin, after choosing how Triton runs on this machine and giving plots alt texts.
 
     Without a GPU, Triton kernels run in its interpreter, which must be chosen before Triton is first imported.
     """
@@ -47,4 +48,5 @@ def ready() -> None:
         elif os.environ.get("TRITON_INTERPRET") != "1":
             print("Triton was imported before this cell and cannot use its interpreter: restart the kernel.")
     tell_of_missing_names()
+    tell_plots()
     print("nanoserve is ready.")
