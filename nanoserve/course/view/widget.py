@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 # The output just before the live panel is its still picture. JupyterLab's class comes first, then the classic one's.
 # In a narrow window the picture scrolls rather than shrink to what nobody can read.
+# On a dark page a plot turns dark with its letters light; its hues, by which the text calls its lines, stay.
 _STYLE = (
     "<style>.pool-live svg{min-width:620px}"
     ".jp-OutputArea-child:has(+ .jp-OutputArea-child .pool-live),"
-    ".output_area:has(+ .output_area .pool-live){display:none}</style>"
+    ".output_area:has(+ .output_area .pool-live){display:none}"
+    "[data-jp-theme-light='false'] .jp-Notebook:has(.pool-live) .jp-RenderedImage img"
+    "{filter:invert(0.93) hue-rotate(180deg)}</style>"
 )
 
 
