@@ -49,6 +49,35 @@ def forgets_to_return(logits, temperature=1.0, top_k=None, top_p=None):
     reference_warp(logits, temperature, top_k, top_p)
 
 
+@wrong("17.1", "other-device")
+def gives_a_shape_back(logits, temperature=1.0, top_k=None, top_p=None):
+    return reference_warp(logits, temperature, top_k, top_p).to("meta")
+
+
+@wrong("17.1", "floor-division")
+def divides_and_rounds(logits, temperature=1.0, top_k=None, top_p=None):
+    return reference_warp(logits // temperature, 1.0, top_k, top_p)
+
+
+@wrong("17.1", "sorted-by-top-p")
+def cuts_the_sorted_row(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = best(logits / temperature, top_k)
+    if top_p is not None and top_p < 1:
+        scores = scores.sort().values
+        out = scores.softmax(dim=-1).cumsum(dim=-1) <= 1 - top_p
+        out[-1] = False
+        scores[out] = -math.inf
+    return scores
+
+
+@wrong("17.1", "share-of-the-tokens")
+def so_many_of_the_tokens(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = best(logits / temperature, top_k)
+    if top_p is not None and top_p < 1:
+        scores = best(scores, max(1, int(top_p * len(scores))))
+    return scores
+
+
 @wrong("17.1", "other-dtype")
 def gives_half_precision_back(logits, temperature=1.0, top_k=None, top_p=None):
     return reference_warp(logits, temperature, top_k, top_p).half()
@@ -309,14 +338,48 @@ def a_tiny_temperature_for_0(logits, temperature=0.0, top_k=None, top_p=None, ge
 
 
 @wrong("17.2", "a-tensor")
-def returns_a_tensor(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
-    return torch.tensor(reference_sample(logits, temperature, top_k, top_p, generator))
+def makes_an_int_of_the_argmax_alone(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature < 1e-5:
+        return int(logits.argmax())
+    scores = reference_warp(logits.float(), temperature, top_k, top_p)
+    return torch.multinomial(scores.softmax(dim=-1), 1, generator=generator)
+
+
+@wrong("17.2", "no-token")
+def returns_what_it_draws_alone(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature >= 1e-5:
+        return draw(reference_warp(logits.float(), temperature, top_k, top_p), generator)
+
+
+@wrong("17.2", "another-type")
+def as_a_float(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    return float(reference_sample(logits, temperature, top_k, top_p, generator))
+
+
+@wrong("17.2", "counted-among-the-kept")
+def draws_among_the_kept(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature < 1e-5:
+        return int(logits.argmax())
+    scores = reference_warp(logits.float(), temperature, top_k, top_p)
+    return draw(scores[scores.isfinite()], generator)
+
+
+@wrong("17.2", "overflows")
+def an_exp_of_its_own(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature < 1e-5:
+        return int(logits.argmax())
+    weights = reference_warp(logits.float(), temperature, top_k, top_p).exp()
+    return int(torch.multinomial(weights, 1, generator=generator))
 
 
 @wrong("17.2", "value-for-index")
 def returns_the_largest_logit(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     if temperature < 1e-5:
-        return float(logits.max())
+        return int(logits.max())
     return reference_sample(logits, temperature, top_k, top_p, generator)
 
 
@@ -512,6 +575,44 @@ def returns_a_list(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "no-stream")
+def prints_them(model, cache, prompt, num_new, eos, next_token):
+    for token in decode(model, cache, prompt, num_new, eos, next_token):
+        print(token)
+
+
+@wrong("17.3", "ends-too-soon")
+def counts_up(model, cache, prompt, num_new, eos, next_token):
+    step, token = prompt, None
+    try:
+        for left in range(num_new):
+            token = step_of(model, cache, step, next_token)
+            if left == 0 or token in eos:
+                break
+            yield token
+            step = [token]
+    finally:
+        cache.free()
+    if token is not None:
+        yield token
+
+
+@wrong("17.3", "runs-through-the-pool")
+def never_counts_what_it_has(model, cache, prompt, num_new, eos, next_token):
+    tokens, step = [], prompt
+    try:
+        while len(tokens) < num_new:
+            step = [step_of(model, cache, step, next_token)]
+    finally:
+        cache.free()
+    yield from tokens
+
+
+@wrong("17.3", "next-of-nothing")
+def takes_the_first_eos(model, cache, prompt, num_new, eos, next_token):
+    yield from decode(model, cache, prompt, num_new, {next(iter(eos))}, next_token)
+
+
 @wrong("17.3", "one-token-short")
 def forgets_the_last(model, cache, prompt, num_new, eos, next_token):
     step = prompt
@@ -597,6 +698,16 @@ def forgets_the_batch(model, cache, prompt, num_new, eos, next_token):
         cache.free()
 
 
+@wrong("17.3", "ids-too-deep")
+def a_list_too_many(model, cache, prompt, num_new, eos, next_token):
+    return decode(model, cache, [prompt], num_new, eos, next_token)
+
+
+@wrong("17.3", "ids-as-floats")
+def feeds_floats(model, cache, prompt, num_new, eos, next_token):
+    return decode(model, cache, [float(token) for token in prompt], num_new, eos, next_token)
+
+
 @wrong("17.3", "yields-tensors")
 def yields_ids_as_tensors(model, cache, prompt, num_new, eos, next_token):
     for token in decode(model, cache, prompt, num_new, eos, next_token):
@@ -606,6 +717,11 @@ def yields_ids_as_tensors(model, cache, prompt, num_new, eos, next_token):
 @wrong("17.3", "logits-not-a-row")
 def leaves_the_last_positions_dimension(model, cache, prompt, num_new, eos, next_token):
     return decode(model, cache, prompt, num_new, eos, lambda logits: next_token(logits[None]))
+
+
+@wrong("17.3", "logits-changed")
+def hands_on_probabilities(model, cache, prompt, num_new, eos, next_token):
+    return decode(model, cache, prompt, num_new, eos, lambda logits: next_token(logits.softmax(dim=-1)))
 
 
 @wrong("17.3", "none-is-none")
@@ -705,6 +821,27 @@ def holds_a_token_back(model, cache, prompt, num_new, eos, next_token):
         cache.free()
     if held is not None:
         yield held
+
+
+@wrong("17.3", "another-cache")
+def brings_its_own_cache(model, cache, prompt, num_new, eos, next_token):
+    own = NaiveKVCache()
+    try:
+        yield from loop(model, own, prompt, num_new, eos, next_token)
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "shared-between-streams")
+def a_text_by_default(model, cache, prompt, num_new, eos, next_token, text=[]):  # noqa: B006
+    step = prompt
+    try:
+        for _ in range(num_new):
+            text.append(step_of(model, cache, step, next_token))
+            yield text[-1]
+            step = text[-1:]
+    finally:
+        cache.free()
 
 
 @wrong("17.3", "eos-ignored")
@@ -1054,6 +1191,22 @@ def always_sixteen(model, num_tokens, paged=False, block_size=16, allocator=None
     return asked(model, num_tokens, paged, 16, allocator)
 
 
+@wrong("17.4", "sizes-swapped")
+def the_size_first(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if allocator is None and paged:
+        return PagedKVCache(KVPool.for_model(model, block_size, -(-num_tokens // block_size)))
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "own-misfit")
+def in_half_precision(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if allocator is None and paged:
+        config = model.config
+        sizes = config.num_hidden_layers, -(-num_tokens // block_size), block_size
+        return PagedKVCache(KVPool(*sizes, config.num_key_value_heads, config.head_dim, dtype=torch.float16))
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
 @wrong("17.4", "other-size")
 def as_large_as_it_likes(model, num_tokens, paged=False, block_size=16, allocator=None):
     if allocator is None and paged:
@@ -1084,6 +1237,13 @@ def treats_both_alike(model, num_tokens, paged=False, block_size=16, allocator=N
     if allocator is not None:
         return around(model, allocator)
     return asked(model, num_tokens, paged, block_size, None)
+
+
+@wrong("17.4", "good-pool-refused")
+def asks_for_a_yes(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if isinstance(allocator, KVPool) and not allocator.require_fit(model):
+        raise ValueError("another model's pool")
+    return asked(model, num_tokens, paged, block_size, allocator)
 
 
 @wrong("17.4", "fresh-pool")
@@ -1125,6 +1285,13 @@ def a_cache_over_anything(model, num_tokens, paged=False, block_size=16, allocat
 def memory_for_the_run_only(model, num_tokens, paged=False, block_size=16, allocator=None):
     if allocator is not None and not isinstance(allocator, KVPool):
         return PagedKVCache(KVPool.for_model(model, -(-num_tokens // block_size), block_size, allocator))
+    return asked(model, num_tokens, paged, block_size, allocator)
+
+
+@wrong("17.4", "sized-by-what-is-free")
+def as_many_as_are_free(model, num_tokens, paged=False, block_size=16, allocator=None):
+    if allocator is not None and not isinstance(allocator, KVPool):
+        return PagedKVCache(KVPool.for_model(model, allocator.num_free, allocator.block_size, allocator))
     return asked(model, num_tokens, paged, block_size, allocator)
 
 

@@ -1,6 +1,6 @@
 """Day 17: sampling, the stream that gives its blocks back, and one pool for all runs."""
 
-from nanoserve.course.exercises.day17 import drawing, keeping, memory, tokens, ways_out
+from nanoserve.course.exercises.day17 import drawing, keeping, memory, refusing, tokens, ways_out
 from nanoserve.course.tasks import Task, load_slips
 from nanoserve.generation import cache_for, decode
 from nanoserve.sampling import sample, warp
@@ -46,9 +46,9 @@ TASKS = (
             drawing.the_generator_draws,
             drawing.half_precision_is_no_matter,
             drawing.too_little_to_divide_by,
-            drawing.nonsense_is_refused,
-            drawing.a_batch_is_refused,
-            drawing.arguments_by_name,
+            refusing.nonsense_is_refused,
+            refusing.a_batch_is_refused,
+            refusing.arguments_by_name,
         ),
         slips=SLIPS,
     ),
@@ -63,6 +63,7 @@ TASKS = (
             tokens.a_step_feeds_what_is_new,
             tokens.next_token_chooses,
             tokens.each_token_comes_as_soon_as_it_is_there,
+            tokens.two_streams_in_turns,
             tokens.an_eos_is_the_last_token,
             ways_out.a_text_that_ends_gives_its_blocks_back,
             ways_out.an_error_gives_the_blocks_back,

@@ -15,9 +15,10 @@ _ROW = torch.tensor([0.15, 0.5, 0.05, 0.3]).log() + 4
 
 def temperature_divides(probe: Probe) -> None:
     """temperature divides every logit"""
-    row = torch.tensor([2.0, 1.0, -1.0, 0.0])
+    row = torch.tensor([2.0, 1.0, -1.0, 0.25])
     came = _call(probe, row, 0.5)
     giveaways = {
+        "floor-division": row // 0.5,
         "temperature-multiplies": row * 0.5,
         "temperature-ignored": row,
         "probabilities": (row / 0.5).softmax(0),
@@ -80,8 +81,11 @@ def top_p_keeps_the_nucleus(probe: Probe) -> None:
     }
     if isinstance(came, torch.Tensor) and came.shape == _ROW.shape and _alike(came, _only(0, 1)):
         came, giveaways["not-mapped-back"] = _only(0, 1), _only(0, 1)  # the same slip in descending order
+    elif isinstance(came, torch.Tensor) and came.shape == _ROW.shape and _alike(came.sort()[0], _only(1, 3).sort()[0]):
+        giveaways["sorted-by-top-p"] = came  # the right logits, in whatever order
     _compare(probe, came, _only(1, 3), "other-top-p", giveaways)
     _compare(probe, _call(probe, _ROW, 1.0, None, 0.9), _only(1, 3, 0), "other-top-p")
+    _compare(probe, _call(probe, _ROW, 1.0, None, 0.96), _ROW, "other-top-p", {"share-of-the-tokens": _only(1, 3, 0)})
 
 
 def the_likeliest_always_stays(probe: Probe) -> None:
@@ -143,6 +147,8 @@ def _compare(
     if not isinstance(came, torch.Tensor) or came.shape != expected.shape:
         what = f"a tensor of shape {tuple(came.shape)}" if isinstance(came, torch.Tensor) else show(came)
         probe.fail(f"a row of {len(expected)} logits, {_told(expected)}", what, "not-the-whole-row")
+    if came.device != expected.device:
+        probe.fail(f"a row on {expected.device}", f"one on {came.device}", "other-device")
     if came.dtype != expected.dtype:
         probe.fail(f"a row of {expected.dtype}", f"one of {came.dtype}", "other-dtype")
     if _alike(came, expected):

@@ -5,7 +5,7 @@ import torch
 from nanoserve.allocator import BlockAllocator
 from nanoserve.cache import KVPool, NaiveKVCache, PagedKVCache
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
-from nanoserve.course.probe import Probe, show
+from nanoserve.course.probe import Probe, named, show
 
 _MODEL = ScriptedModel()
 
@@ -33,11 +33,14 @@ def a_pool_of_its_own(probe: Probe) -> None:
             (tokens // size + 1, size): "a-block-too-many",
             (tokens, size): "a-block-a-token",
             (-(-tokens // 16), 16): "block-size-ignored",
+            (size, blocks): "sizes-swapped",
         }
         probe.cases += 1
         if sizes != (blocks, size):
             told = "a pool of {} blocks of {}".format
             probe.fail(told(blocks, size), told(*sizes), slips.get(sizes, "other-size"))
+        with probe.on_error(ValueError, slip="own-misfit"):
+            came.pool.require_fit(_MODEL)
         _nothing_taken(probe, allocator)
 
 
@@ -48,7 +51,9 @@ def a_pool_that_is_shared(probe: Probe) -> None:
         try:
             came = _paged(probe, "pool-needs-the-flag", 20, paged, size, pool)
         except (AttributeError, TypeError, ValueError) as error:
-            probe.fail("a cache over the shared pool", f"{type(error).__name__}: {error}", "pool-taken-for-allocator")
+            own = isinstance(error, ValueError) and "its allocator" not in str(error)  # not KVPool's, of its sizes
+            slip = "good-pool-refused" if own else "pool-taken-for-allocator"
+            probe.fail("a cache over the shared pool", named(error), slip)
         probe.cases += 1
         if came.pool is not pool:
             same_ids = came.pool.allocator is pool.allocator
@@ -77,9 +82,10 @@ def ids_that_are_shared(probe: Probe) -> None:
     try:
         came = _paged(probe, "allocator-ignored", 20, False, 16, allocator)
     except AttributeError as error:
-        probe.fail("a cache over the allocator's ids", f"AttributeError: {error}", "allocator-taken-for-pool")
+        probe.fail("a cache over the allocator's ids", named(error), "allocator-taken-for-pool")
     except ValueError as error:
-        probe.fail("a cache over the allocator's ids", f"ValueError: {error}", "sized-by-the-run")
+        slip = "sizes-swapped" if "has 8 blocks of 6" in str(error) else "sized-by-the-run"
+        probe.fail("a cache over the allocator's ids", named(error), slip)
     probe.cases += 1
     if came.pool.allocator is not allocator:
         probe.fail("a cache whose ids come from the shared allocator", "one with an allocator of its own", "own-ids")
@@ -105,7 +111,10 @@ def the_others_are_left_alone(probe: Probe) -> None:
     PagedKVCache(pool).table.append(80)  # five of the six blocks
     for shared in (pool, pool.allocator):
         probe.calls.clear()
-        with probe.on_error(Exception, slip="refused-early"):
+        with (
+            probe.on_error(RuntimeError, ValueError, AssertionError, MemoryError, slip="refused-early"),
+            probe.on_error(ValueError, slip="sized-by-what-is-free", match="its allocator hands out"),
+        ):
             _call(probe, 20, True, 16, shared, told="a pool with 1 free block" if shared is pool else "its allocator")
         probe.equal(pool.allocator.num_used, 5, "frees-the-others")
     kept = bool(torch.all(pool.k == 3)) and bool(torch.all(pool.v == 4))

@@ -8,7 +8,7 @@ import torch
 
 from nanoserve.cache import KVPool, PagedKVCache
 from nanoserve.course.exercises.day17.stand_in import ScriptedModel
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 PROMPT, SCRIPT = [5, 6, 7], (11, 12, 13, 14, 15, 16)
 MOST = 12  # tokens that a stream is read for at once
@@ -54,7 +54,9 @@ class Run:
         arguments = (self.model, self.cache, self.prompt, num_new, frozenset(eos), next_token)
         self.stream = probe.record(line, probe.subject, *arguments, shows_result=False)
         if not isinstance(self.stream, Iterator):
-            probe.fail("an iterator, as a generator function gives", f"a {type(self.stream).__name__}", "not-a-stream")
+            slip = "no-stream" if self.stream is None else "not-a-stream"
+            came = "None" if self.stream is None else kind(self.stream)
+            probe.fail("an iterator, as a generator function gives", came, slip)
 
     @property
     def used(self) -> int:

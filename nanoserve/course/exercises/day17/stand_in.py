@@ -17,7 +17,7 @@ class ScriptedModel:
         error: what it raises.
 
     Raises:
-        ValueError: a call whose ids are not (1, T).
+        ValueError: a call whose ids are not (1, T), or not whole numbers.
 
     Attributes:
         steps: for each step so far, the ids that it was given and how many tokens the cache held before it.
@@ -35,6 +35,8 @@ class ScriptedModel:
     def __call__(self, input_ids: torch.Tensor, cache: KVCache) -> torch.Tensor:
         if input_ids.ndim != 2 or len(input_ids) != 1:
             raise ValueError(f"ids must be (1, T), got {tuple(input_ids.shape)}")
+        if input_ids.is_floating_point():
+            raise ValueError(f"ids must be whole numbers, got {input_ids.dtype}")
         self.steps.append((input_ids[0].tolist(), cache.seq_len))
         stored = input_ids.float().view(1, 1, -1, 1)  # (1, num_kv_heads, T, head_dim): a token's key is its id
         cache.append(0, stored, stored)

@@ -2,6 +2,7 @@
 
 import torch
 
+from nanoserve.allocator import KVCacheExhausted
 from nanoserve.course.exercises.day17.run import MOST, PROMPT, SCRIPT, Run
 from nanoserve.course.probe import Probe
 
@@ -16,10 +17,18 @@ def the_tokens_come(probe: Probe) -> None:
         "last-token-twice": [*expected, 14],
         "first-token-again": [11, 11, 12, 13],
     }
-    with probe.on_error(ValueError, slip="ids-without-a-batch", match="ids must be"):
+    with (
+        probe.on_error(ValueError, slip="ids-too-deep", match=r"ids must be \(1, T\)"),
+        probe.on_error(ValueError, slip="ids-without-a-batch", match=r"got \(\d+,\)"),
+        probe.on_error(ValueError, slip="ids-as-floats", match="whole numbers"),
+        probe.on_error(KVCacheExhausted, slip="runs-through-the-pool"),
+        probe.on_error(RuntimeError, slip="next-of-nothing", match="raised StopIteration"),
+    ):
         came = Run(probe).rest()
     if any(isinstance(token, torch.Tensor) for token in came):
         probe.fail(f"{expected}, as whole numbers", f"{came}", "yields-tensors")
+    if len(came) < 3:
+        giveaways["ends-too-soon"] = expected[: len(came)]
     probe.equal(came, expected, "does-not-stop" if len(came) == MOST else "other-tokens", giveaways)
     run = Run(probe, num_new=0)
     probe.equal(run.rest(), [], "none-is-none")
@@ -44,18 +53,21 @@ def a_step_feeds_what_is_new(probe: Probe) -> None:
 
 def next_token_chooses(probe: Probe) -> None:
     """`next_token` chooses each token, whatever it chooses"""
-    choices, shapes = iter((21, 22, 0)), []
+    choices, given = iter((21, 22, 0)), []
 
     def choose(logits: torch.Tensor) -> int:
-        shapes.append(tuple(logits.shape))
+        given.append(logits)
         return next(choices)
 
     run = Run(probe, num_new=3, next_token=choose)
     came = run.rest()
     probe.equal(came, [21, 22, 0], "zero-dropped", {"ignores-next-token": list(SCRIPT[:3])})
     row = (run.model.config.vocab_size,)
-    odd = next((shape for shape in shapes if shape != row), row)
+    odd = next((tuple(logits.shape) for logits in given if logits.shape != row), row)
     run.must(odd == row, f"logits of shape {row} for next_token", f"{odd}", "logits-not-a-row")
+    right = torch.nn.functional.one_hot(torch.tensor(SCRIPT[:3]), *row).float()
+    alike = torch.allclose(torch.stack(given).softmax(-1), right.softmax(-1))  # a constant on each changes no draw
+    run.must(alike, "the model's logits for next_token", "other numbers", "logits-changed")
 
 
 def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
@@ -66,7 +78,21 @@ def each_token_comes_as_soon_as_it_is_there(probe: Probe) -> None:
     steps = len(run.model.steps)
     slip = "one-token-late" if steps == 2 else "collects-first"
     run.must(steps == 1, "one step of the model before the first token", f"{steps} of them", slip)
+    run.must(run.cache.seq_len == 3, "3 tokens in `cache`", f"{run.cache.seq_len}", "another-cache")
     run.rest()
+
+
+def two_streams_in_turns(probe: Probe) -> None:
+    """two streams that are read in turns know nothing of one another"""
+    one, other = Run(probe), Run(probe)
+    one.next()
+    other.next(2)
+    one.next()
+    fed = [ids for ids, _ in one.model.steps]
+    one.rest()
+    other.rest()
+    probe.calls[:] = ["one, other = two streams", "next(one), next(other), next(other), next(one)"]
+    probe.equal(fed, [PROMPT, [11]], "shared-between-streams")
 
 
 def an_eos_is_the_last_token(probe: Probe) -> None:
