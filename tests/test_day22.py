@@ -1,6 +1,7 @@
 """Day 22's planted fault, the picture by which it is found, and the words of the pool view."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,11 +16,14 @@ from nanoserve import (
     PrefillCache,
     left_pad,
 )
+from nanoserve.course.checking import examine
 from nanoserve.course.exercises.day22.planted import SuspectSlots
 from nanoserve.course.exercises.day22.write_map import places_written
+from nanoserve.course.tasks import find
 from nanoserve.course.view.state import describe
 from nanoserve.course.view.svg import draw_pool
 from nanoserve.course.view.watch import watch
+from tests.answers.day22 import ALIKE
 from tests.test_prefill import prompt_of
 
 
@@ -78,3 +82,9 @@ def test_the_scratch_block_holds_no_token_and_is_not_unknown():
         allocator.allocate()
     allocator.allocate_for(6)
     assert view.state().num_tokens == 6
+
+
+@pytest.mark.parametrize("wrong", ALIKE, ids=lambda wrong: f"{wrong.task}-{wrong.answer.__name__}")
+def test_another_way_into_a_slip_is_told_the_same(wrong):
+    verdict = examine(replace(find(wrong.task), seconds=60), wrong.answer)
+    assert (verdict.status, verdict.slip_id) == ("not yet", wrong.slip), verdict.text()

@@ -1,6 +1,7 @@
 """Day 22: paddings, masks, admissions and places that people write."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import zip_longest
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +13,21 @@ from nanoserve.prefill import PAD, left_pad, padded_causal_mask
 from tests.answers import Right, Wrong
 
 WRONG: list[Wrong] = []
+ALIKE: list[Wrong] = []  # other ways into a slip that somebody is told already
 RIGHT: list[Right] = []
 
 
 def wrong(task: str, slip: str):
     def keep(answer):
         WRONG.append(Wrong(task, slip, answer))
+        return answer
+
+    return keep
+
+
+def alike(task: str, slip: str):
+    def keep(answer):
+        ALIKE.append(Wrong(task, slip, answer))
         return answer
 
     return keep
@@ -35,6 +45,16 @@ def right(task: str):
 def counts(prompts):
     longest = max(map(len, prompts))
     return [longest - len(prompt) for prompt in prompts]
+
+
+def padded(prompts):
+    return [[PAD] * pads + list(prompt) for prompt, pads in zip(prompts, counts(prompts), strict=True)]
+
+
+@right("22.1")
+def columns_from_behind(prompts):
+    columns = list(zip_longest(*map(reversed, prompts), fillvalue=PAD))[::-1]
+    return torch.tensor(columns, dtype=torch.int32).T, [len(columns) - len(prompt) for prompt in prompts]
 
 
 @right("22.1")
@@ -161,6 +181,62 @@ def inserts_in_place(prompts):
     return torch.tensor(prompts), pads
 
 
+@wrong("22.1", "ids-have-no-room")
+def sixteen_bits(prompts):
+    return torch.tensor(padded(prompts), dtype=torch.int16), counts(prompts)
+
+
+@wrong("22.1", "keeps-a-call")
+def rows_among_the_arguments(prompts, rows=[]):  # noqa: B006
+    rows += padded(prompts)
+    return torch.tensor(rows), counts(prompts)
+
+
+@alike("22.1", "keeps-a-call")
+def one_list_of_counts(prompts, pad_lens=[]):  # noqa: B006
+    pad_lens[:] = counts(prompts)
+    return torch.tensor(padded(prompts)), pad_lens
+
+
+@wrong("22.1", "counts-are-no-ints")
+def counts_that_are_floats(prompts):
+    return torch.tensor(padded(prompts)), [float(pads) for pads in counts(prompts)]
+
+
+@alike("22.1", "changes-the-prompts")
+def takes_each_out(prompts):
+    longest, rows, pad_lens = max(map(len, prompts)), [], []
+    while prompts:
+        prompt = prompts.pop(0)
+        pad_lens.append(longest - len(prompt))
+        rows.append([PAD] * pad_lens[-1] + list(prompt))
+    return torch.tensor(rows), pad_lens
+
+
+@alike("22.1", "changes-the-prompts")
+def turns_each_round(prompts):
+    pads = counts(prompts)
+    for prompt in prompts:
+        prompt.reverse()
+    rows = [torch.tensor(prompt) for prompt in prompts]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).flip(1), pads
+
+
+@alike("22.1", "pad-is-no-token")
+def leaves_what_is_there(prompts):
+    ids = torch.full((len(prompts), max(map(len, prompts))), 10**9)  # as `torch.empty` may find it
+    for row, prompt in enumerate(prompts):
+        ids[row, ids.shape[1] - len(prompt) :] = torch.tensor(prompt)
+    return ids, counts(prompts)
+
+
+@alike("22.1", "not-a-row-a-prompt")
+def walks_a_generator_twice(prompts):
+    generator = (prompt for prompt in prompts)
+    longest = max(len(prompt) for prompt in generator)
+    return torch.tensor([list(prompt) for prompt in generator]), [longest - len(prompt) for prompt in prompts]
+
+
 @wrong("22.1", "lists-only")
 def adds_lists(prompts):
     pads = counts(prompts)
@@ -219,6 +295,43 @@ def in_python(pad_lens, num_tokens, device):
 @right("22.2")
 def moved_at_the_end(pad_lens, num_tokens, device):
     return padded_causal_mask(pad_lens, num_tokens, torch.device("cpu")).to(device)
+
+
+@right("22.2")
+def by_one_choice(pad_lens, num_tokens, device):
+    query = columns(num_tokens, device).view(1, 1, -1, 1)
+    key, first = query.transpose(2, 3), torch.tensor(pad_lens, device=device).view(-1, 1, 1, 1)
+    return torch.where(query < first, key == query, (first <= key) & (key <= query))
+
+
+@wrong("22.2", "pads-of-another-call")
+def kept_by_shape(pad_lens, num_tokens, device, kept={}):  # noqa: B006
+    shape = len(pad_lens), num_tokens
+    if shape not in kept:
+        kept[shape] = padded_causal_mask(pad_lens, num_tokens, device)
+    return kept[shape]
+
+
+@wrong("22.2", "masks-share-memory")
+def one_buffer(pad_lens, num_tokens, device, buffer=torch.ones(8, 1, 16, 16, dtype=torch.bool)):  # noqa: B008
+    mask = buffer[: len(pad_lens), :, :num_tokens, :num_tokens]
+    return mask.copy_(padded_causal_mask(pad_lens, num_tokens, torch.device("cpu")))
+
+
+@wrong("22.2", "rows-share-memory")
+def writes_into_what_is_expanded(pad_lens, num_tokens, device):
+    mask = triangle(num_tokens, device).expand(len(pad_lens), 1, -1, -1)
+    for row, pads in enumerate(pad_lens):
+        mask[row, :, pads:, :pads] = False
+    return mask
+
+
+@wrong("22.2", "changes-the-counts")
+def takes_the_counts_out(pad_lens, num_tokens, device):
+    rows = []
+    while pad_lens:
+        rows.append(padded_causal_mask([pad_lens.pop(0)], num_tokens, device))
+    return torch.cat(rows)
 
 
 @wrong("22.2", "nothing-returned")
@@ -439,6 +552,21 @@ class KeepsTheOldOnesInMind(Admission):
                 self.undo(slots)
 
 
+@right("22.3")
+class UndoneByAStack(PagedSlotKVCache):
+    def admit(self, slots, prefill, pad_lens):
+        self._require_room(slots, [prefill.seq_len - pads for pads in pad_lens])
+        with ExitStack() as undo:
+            for row, slot in enumerate(slots):
+                self.tables[slot] = BlockTable(self.allocator)
+                undo.callback(self.release, slot)
+                self.offsets[slot] = pad_lens[row]
+                self.lengths[slot] = prefill.seq_len - pad_lens[row]
+                self._grow(slot, self.lengths[slot])
+                self._store_prompt(slot, layers_of(prefill, row, pad_lens[row]))
+            undo.pop_all()
+
+
 @wrong("22.3", "row-dimension-lost")
 class OneRowWithoutItsDimension(Admission):
     def keep(self, slot, row, prefill, pads):
@@ -452,6 +580,108 @@ class StoresFirst(Admission):
         self.lengths[slot], self.offsets[slot] = prefill.seq_len - pads, pads
         self.keep(slot, row, prefill, pads)
         self._grow(slot, self.lengths[slot])
+
+
+@wrong("22.3", "columns-and-places-differ")
+class OneColumnLess(Admission):
+    def keep(self, slot, row, prefill, pads):
+        super().keep(slot, row, prefill, pads + 1)
+
+
+@alike("22.3", "columns-and-places-differ")
+class RoomForThePads(Admission):
+    def take(self, slot, row, prefill, pads):
+        self.tables[slot] = BlockTable(self.allocator)
+        self.lengths[slot], self.offsets[slot] = prefill.seq_len - pads, pads
+        self._grow(slot, prefill.seq_len)
+        self.keep(slot, row, prefill, pads)
+
+
+@wrong("22.3", "rounded-to-16-bits")
+class ByWayOfHalf(Admission):
+    def keep(self, slot, row, prefill, pads):
+        rounded = [(k.half().float(), v.half().float()) for k, v in layers_of(prefill, row, pads)]
+        self._store_prompt(slot, rounded)
+
+
+@wrong("22.3", "books-hold-no-ints")
+class FloatOffsets(Admission):
+    def take(self, slot, row, prefill, pads):
+        super().take(slot, row, prefill, pads)
+        self.offsets[slot] = float(pads)
+
+
+@alike("22.3", "books-hold-no-ints")
+class TensorLengths(Admission):
+    def take(self, slot, row, prefill, pads):
+        super().take(slot, row, prefill, pads)
+        self.lengths[slot] = torch.tensor(self.lengths[slot])
+
+
+@wrong("22.3", "first-row-only")
+class ReturnsInTheLoop(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        for row, (slot, pads) in enumerate(zip(slots, pad_lens, strict=True)):
+            self.take(slot, row, prefill, pads)
+            return
+
+
+@wrong("22.3", "one-table-for-all")
+class OneTable(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        table = BlockTable(self.allocator)
+        for row, (slot, pads) in enumerate(zip(slots, pad_lens, strict=True)):
+            self.tables[slot] = table
+            self.lengths[slot], self.offsets[slot] = prefill.seq_len - pads, pads
+            self._grow(slot, self.lengths[slot])
+            self.keep(slot, row, prefill, pads)
+
+
+@wrong("22.3", "others-are-touched")
+class OffsetsMadeAnew(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        self.offsets = [0] * self.num_slots
+        super().admit(slots, prefill, pad_lens)
+
+
+@alike("22.3", "others-are-touched")
+class TablesMadeAnew(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        self.tables = {}
+        super().admit(slots, prefill, pad_lens)
+
+
+@alike("22.3", "others-are-touched")
+class WipesThePool(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        self.check(slots, prefill, pad_lens)
+        self.pool.k.zero_()
+        super().admit(slots, prefill, pad_lens)
+
+
+@wrong("22.3", "changes-what-was-given")
+class EmptiesTheLists(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        super().admit(slots, prefill, pad_lens)
+        slots.clear()
+
+
+@alike("22.3", "changes-what-was-given")
+class FreesThePrefill(Admission):
+    def admit(self, slots, prefill, pad_lens):
+        super().admit(slots, prefill, pad_lens)
+        prefill.free()
+
+
+@wrong("22.3", "clean-up-has-a-slip")
+class MisspeltInTheCleanUp(Admission):
+    def undo(self, slots):
+        for slot in self.tables.keys() & set(slots):
+            self.relase(slot)
 
 
 @wrong("22.3", "no-table")
@@ -898,12 +1128,12 @@ class IdleAtAnyPosition(Placing):
         )
 
 
-def places_that(slip):
+def places_that(slip, told=wrong):
     """A wrong `places`."""
 
     def keep(places):
         name = "".join(word.title() for word in places.__name__.split("_"))
-        return wrong("22.4", slip)(type(name, (Placing,), {"places": places}))
+        return told("22.4", slip)(type(name, (Placing,), {"places": places}))
 
     return keep
 
@@ -948,6 +1178,35 @@ def divides_in_place(self, lengths):
     offsets = lengths % 4
     lengths //= 4
     return self.block_tables.gather(1, lengths[:, None])[:, 0] * 4 + offsets
+
+
+@places_that("places-are-narrow")
+def in_32_bits(self, lengths):
+    return Placing.places(self, lengths).int()
+
+
+@places_that("changes-the-tables")
+def multiplies_the_tables(self, lengths):
+    self.block_tables *= self.allocator.block_size
+    return self.entries(lengths) + lengths % self.allocator.block_size
+
+
+@places_that("kept-in-the-class")
+def works_it_out_once(self, lengths):
+    cls = type(self)
+    cls.kept = getattr(cls, "kept", None)
+    cls.kept = Placing.places(self, lengths) if cls.kept is None else cls.kept
+    return cls.kept
+
+
+@places_that("size-written-down")
+def always_four(self, lengths):
+    return self.block_tables.gather(1, (lengths // 4)[:, None])[:, 0] * 4 + lengths % 4
+
+
+@places_that("another-place", alike)
+def always_sixteen(self, lengths):
+    return self.block_tables.gather(1, (lengths // 16)[:, None])[:, 0] * 16 + lengths % 16
 
 
 @places_that("overwrites-the-last")
@@ -1059,6 +1318,18 @@ def float_positions(self, num_tokens):
 @positions_that("positions-of-another-shape")
 def flat(self, num_tokens):
     return Placing.positions(self, num_tokens)[:, 0]
+
+
+@positions_that("positions-are-narrow")
+def in_a_byte(self, num_tokens):
+    return Placing.positions(self, num_tokens).to(torch.uint8)
+
+
+@positions_that("changes-the-books")
+def counts_the_new_token(self, num_tokens):
+    positions = Placing.positions(self, num_tokens)
+    self.advance()
+    return positions
 
 
 @positions_that("position-of-the-last")

@@ -1,6 +1,6 @@
 """Day 22: many sequences in one batch."""
 
-from nanoserve.course.exercises.day22 import admission, half_way, masking, padding, placing
+from nanoserve.course.exercises.day22 import admission, beside, half_way, masking, padding, placing
 from nanoserve.course.tasks import Task, load_slips
 from nanoserve.paged_slots import PagedSlotKVCache
 from nanoserve.prefill import left_pad, padded_causal_mask
@@ -16,6 +16,7 @@ TASKS = (
         reference=left_pad,
         stages=(
             padding.ids_and_counts_come_back,
+            padding.a_call_knows_nothing_of_another,
             padding.prompts_end_together,
             padding.rows_stay_in_their_order,
             padding.the_callers_prompts_stay,
@@ -35,7 +36,9 @@ TASKS = (
         stages=(
             masking.a_column_sees_itself_and_what_came_before,
             masking.nobody_sees_a_pad,
+            masking.each_call_looks_at_its_own_pads,
             masking.each_row_has_its_own_pads,
+            masking.the_callers_counts_stay,
             masking.a_pad_has_something_to_see,
             masking.the_mask_lies_on_the_device,
             masking.any_rows_and_columns,
@@ -55,6 +58,8 @@ TASKS = (
             admission.pads_stay_behind,
             admission.each_row_goes_to_its_slot,
             admission.the_offset_stays_with_the_slot,
+            beside.who_is_in_already_stays,
+            beside.what_was_given_stays,
             admission.a_slot_that_is_taken_is_refused,
             admission.a_slot_named_twice_is_refused,
             admission.too_few_blocks_take_nothing,
@@ -79,6 +84,7 @@ TASKS = (
             placing.a_full_block_is_followed_by_another,
             placing.each_slot_has_its_own_table,
             placing.an_idle_slot_writes_to_scratch,
+            placing.blocks_have_any_size,
             placing.a_token_stands_where_it_is_counted,
             placing.pads_are_counted_too,
             placing.each_slot_counts_for_itself,

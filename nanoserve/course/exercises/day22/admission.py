@@ -11,7 +11,7 @@ from nanoserve.course.exercises.day16.rows import laid
 from nanoserve.course.exercises.day22.numbered import prefilled, whose
 from nanoserve.course.exercises.day22.scene import admission, admit, new_slots
 from nanoserve.course.exercises.day22.standing import as_it_was, standing
-from nanoserve.course.probe import Probe, kind
+from nanoserve.course.probe import Probe, in_16_bits, kind
 
 
 def a_prompt_lies_in_its_blocks(probe: Probe) -> None:
@@ -19,8 +19,9 @@ def a_prompt_lies_in_its_blocks(probe: Probe) -> None:
     slots = new_slots(probe, 3)
     with (
         probe.on_error(IndexError, RuntimeError, slip="row-dimension-lost", match="dimensionality"),
+        probe.on_error(IndexError, RuntimeError, slip="columns-and-places-differ", match=r"indices \([1-9]"),
         probe.on_error(
-            IndexError, RuntimeError, slip="stored-before-there-is-room", match="Number of indices|Expected a long"
+            IndexError, RuntimeError, slip="stored-before-there-is-room", match=r"indices \(0\)|Expected a long"
         ),
         probe.on_error(KeyError, slip="no-table"),
         probe.on_error(AttributeError, slip="stored-as-a-step", match="_places"),
@@ -50,7 +51,8 @@ def pads_stay_behind(probe: Probe) -> None:
     """the pads are not stored"""
     slots = new_slots(probe, 2)
     with (
-        probe.on_error(IndexError, RuntimeError, slip="more-columns-than-places", match="Number of indices"),
+        probe.on_error(IndexError, RuntimeError, slip="columns-and-places-differ", match="Number of indices"),
+        probe.on_error(IndexError, RuntimeError, slip="more-columns-than-places", match=r"indices \(5\).* \(8\)"),
         probe.on_error(RuntimeError, slip="other-heads-or-width", match="same slice shapes"),
     ):
         admit(probe, slots, [0], [3], 8)
@@ -63,8 +65,10 @@ def pads_stay_behind(probe: Probe) -> None:
 def each_row_goes_to_its_slot(probe: Probe) -> None:
     """row i goes to slots[i]"""
     slots = new_slots(probe, 3)
-    admit(probe, slots, [2, 0], [0, 3], 8)
+    with probe.on_error(ValueError, slip="one-table-for-all", match="num_tokens must be 0 or more"):
+        admit(probe, slots, [2, 0], [0, 3], 8)
     swapped = {"row-number-for-slot": [8, 5, 0], "lengths-of-other-rows": [8, 0, 5], "first-length-for-all": [8, 0, 8]}
+    swapped |= {"first-row-only": [0, 0, 8]}
     _equal(probe, "slots.lengths", slots.lengths, [5, 0, 8], "other-length", swapped)
     k, v = prefilled([0, 3], 8).layers[0]
     _holds(probe, slots, [2, 0], [0, 3], 8, "other-rows-stored", {"first-row-for-all": (k[:1, :, 3:], v[:1, :, 3:])}, 1)
@@ -129,6 +133,8 @@ def _equal(
 ) -> None:
     if came != expected:
         probe.calls.append(f"{name} → {came}")
+    elif other := [number for number in came if type(number) is not int] if isinstance(came, list) else []:
+        probe.fail(f"{name} of ints", f"{kind(other[0])} in it: {came}", "books-hold-no-ints")
     probe.equal(came, expected, slip, slips, told=lambda value: f"{name} = {value}")
 
 
@@ -190,4 +196,6 @@ def _same_memory(
         block, offset = (came != expected).flatten(2).any(2).nonzero()[0].tolist()
         return f"{name}[{block}, {offset}]: {whose(memory[block, offset])}"
 
+    if in_16_bits(came, expected):
+        probe.fail(told(expected), f"{told(came)}, rounded to 16 bits", "rounded-to-16-bits")
     probe.equal(came, expected, slip, slips, same=torch.equal, told=told)

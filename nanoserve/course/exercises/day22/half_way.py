@@ -28,6 +28,7 @@ def _fails(probe: Probe, method: str, when: str, error: BaseException, swallowed
     admit(probe, slots, [1], [0], 6)
     before = standing(slots)
     line, call, *arguments = admission(probe, slots, [2, 0, 3], [3, 0, 1], 8)[1:]
+    told = f"{line} → {type(error).__name__} when the second row {when}"
     came = None
     with failing(slots.allocator if method == "allocate_for" else slots, method, error) as failed:
         try:
@@ -36,13 +37,20 @@ def _fails(probe: Probe, method: str, when: str, error: BaseException, swallowed
             raise
         except BaseException as caught:
             came = caught
+            if failed and came is not error:
+                probe.calls.append(told)
+                probe.fail(type(error).__name__, named(came), _of_the_clean_up(came))
     if not failed:  # it takes its blocks, or stores, in a way of its own
         return
-    probe.calls.append(f"{line} → {type(error).__name__} when the second row {when}")
+    probe.calls.append(told)
     if came is None:
         probe.fail(type(error).__name__, "no error", swallowed)
-    if came is not error:
-        slip = "clean-up-raises" if isinstance(came, KeyError) else "error-replaced"
-        probe.fail(type(error).__name__, named(came), slip)
     idle = {"free_slots()": [0, 2, 3]}
     as_it_was(probe, slots, before, kept, {"all-of-them-are-out": {"free_slots()": [0, 1, 2, 3]}, "left-behind": idle})
+
+
+def _of_the_clean_up(error: BaseException) -> str:
+    """The slip of another error than the one that came half-way."""
+    if isinstance(error, KeyError):
+        return "clean-up-raises"
+    return "clean-up-has-a-slip" if isinstance(error, NameError | AttributeError | TypeError) else "error-replaced"

@@ -40,15 +40,40 @@ def nobody_sees_a_pad(probe: Probe) -> None:
     _same(probe, mask, [pads], columns, "other-pads", slips)
 
 
+def each_call_looks_at_its_own_pads(probe: Probe) -> None:
+    """each call looks at its own pads"""
+    columns = 5
+    before = _mask(probe, [2], columns)
+    first = probe.calls[0]
+    mask = _mask(probe, [1], columns)
+    probe.calls.insert(0, first)
+    _same(probe, mask, [1], columns, "other-pads", {"pads-of-another-call": _right([2], columns)})
+    if before.data_ptr() == mask.data_ptr():
+        probe.fail("a mask of its own", "the memory of the mask before", "masks-share-memory")
+
+
 def each_row_has_its_own_pads(probe: Probe) -> None:
     """each row has its own pads"""
     pad_lens, columns = [1, 3, 0], 5
+    shared = torch.ones(columns, columns, dtype=torch.bool).tril()
+    for pads in pad_lens:
+        shared[pads:, :pads] = False
     slips = {
+        "rows-share-memory": shared.expand(3, 1, -1, -1),
         "one-rows-pads-for-all": _right([1, 1, 1], columns),
         "most-pads-for-all": _right([3, 3, 3], columns),
     }
     with probe.on_error(RuntimeError, slip="rows-meet-columns", match="must match the size|broadcast"):
         _compare(probe, pad_lens, columns, "other-rows", slips)
+
+
+def the_callers_counts_stay(probe: Probe) -> None:
+    """the caller's list is as it was"""
+    pad_lens = [3, 0, 1]
+    probe.calls[:] = [f"padded_causal_mask({pad_lens}, 5, device)"]
+    probe.subject(pad_lens, 5, _CPU)
+    probe.calls.append(f"pad_lens → {pad_lens}")
+    probe.equal(pad_lens, [3, 0, 1], "changes-the-counts")
 
 
 def a_pad_has_something_to_see(probe: Probe) -> None:

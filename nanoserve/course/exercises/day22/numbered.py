@@ -36,15 +36,22 @@ def prefilled(pad_lens: Sequence[int], columns: int) -> PrefillCache:
     return cache
 
 
-def new_pool(num_blocks: int = 12) -> KVPool:
-    """A pool with nothing in it, whose blocks come out in no order: 5 first, which becomes the scratch block."""
-    pool = KVPool(LAYERS, num_blocks, BLOCK, HEADS, WIDTH)
+def new_pool(num_blocks: int = 12, block_size: int = BLOCK, taken: int = 0) -> KVPool:
+    """A pool with nothing in it, whose blocks come out in no order: 5 first, which becomes the scratch block.
+
+    Args:
+        num_blocks: in the pool.
+        block_size: tokens of a block.
+        taken: blocks that are somebody else's already.
+    """
+    pool = KVPool(LAYERS, num_blocks, block_size, HEADS, WIDTH)
     pool.k.zero_()
     pool.v.zero_()
     order = [(5 + 7 * place) % num_blocks for place in range(num_blocks)]  # 5, 0, 7, 2 … of 12
     if sorted(order) == list(range(num_blocks)):
-        pool.allocator.allocate_for(num_blocks * BLOCK)
+        pool.allocator.allocate_for(num_blocks * block_size)
         pool.allocator.free_all(order[::-1])
+    pool.allocator.allocate_for(taken * block_size)
     return pool
 
 

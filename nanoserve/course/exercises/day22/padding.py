@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from numbers import Integral
 from random import Random
 
 import torch
 
-from nanoserve.course.probe import Probe, kind
+from nanoserve.course.probe import Mismatch, Probe, kind, show
 from nanoserve.course.view.state import plural
 
 _RAGGED = [[5, 6, 7], [8], [9, 4]]
+_VOCABULARY = 49152  # SmolLM2's
 
 
 def ids_and_counts_come_back(probe: Probe) -> None:
@@ -21,10 +23,26 @@ def ids_and_counts_come_back(probe: Probe) -> None:
     probe.equal(pad_lens, [0], "other-counts", {"lengths-for-pads": [3]})
 
 
+def a_call_knows_nothing_of_another(probe: Probe) -> None:
+    """the same call again gives the same again, in a tensor and a list of its own"""
+    try:
+        first_ids, first_lens = _called(probe, [[5, 6, 7]])
+        ids, pad_lens = _called(probe, [[5, 6, 7]])
+        _ends_with(probe, ids, [[5, 6, 7]])
+        probe.equal(list(pad_lens), [0], "other-counts")
+    except Mismatch as now:  # in the stage before, the same call was right
+        probe.calls *= 2
+        probe.fail(now.expected, now.came, "keeps-a-call")
+    probe.calls *= 2
+    if pad_lens is first_lens or ids.data_ptr() == first_ids.data_ptr():
+        what = "list" if pad_lens is first_lens else "tensor"
+        probe.fail(f"a {what} of its own", f"the {what} of the first call once more", "keeps-a-call")
+
+
 def prompts_end_together(probe: Probe) -> None:
     """three prompts end together, behind their pads"""
     with probe.on_error(ValueError, slip="rows-of-different-lengths", match="expected sequence of length"):
-        ids, pad_lens = _pad(probe, deepcopy(_RAGGED))
+        ids, pad_lens = _pad(probe, _RAGGED)
     if [row[: len(prompt)] for row, prompt in zip(ids.tolist(), _RAGGED, strict=True)] == _RAGGED:
         probe.fail("each row ends with its prompt", f"input_ids {ids.tolist()}", "padded-on-the-right")
     _ends_with(probe, ids, _RAGGED)
@@ -43,7 +61,7 @@ def rows_stay_in_their_order(probe: Probe) -> None:
 def the_callers_prompts_stay(probe: Probe) -> None:
     """the caller's lists are as they were"""
     prompts = deepcopy(_RAGGED)
-    _pad(probe, prompts)
+    _called(probe, prompts)
     probe.calls.append(f"prompts → {prompts}")
     probe.equal(prompts, _RAGGED, "changes-the-prompts")
 
@@ -58,8 +76,10 @@ def any_sequence_of_ids_will_do(probe: Probe) -> None:
 
 def a_pad_is_a_token_of_the_model(probe: Probe) -> None:
     """a pad is an id that the model has"""
-    ids, _ = _pad(probe, deepcopy(_RAGGED))
-    probe.equal(bool((ids >= 0).all()), True, "pad-is-no-token")
+    ids, _ = _pad(probe, _RAGGED)
+    pad = int(ids[1, 0])
+    if not 0 <= pad < _VOCABULARY:
+        probe.fail(f"a pad from 0 to {_VOCABULARY - 1}", f"a pad of {pad}", "pad-is-no-token")
 
 
 def a_prompt_may_hold_the_pads_id(probe: Probe) -> None:
@@ -92,7 +112,15 @@ def _ends_with(probe: Probe, ids: torch.Tensor, prompts: Sequence[Sequence[int]]
 
 
 def _pad(probe: Probe, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, list[int]]:
+    """What comes for these prompts, whatever becomes of the lists that are given."""
+    ids, pad_lens = _called(probe, deepcopy(prompts))
+    return ids, list(pad_lens)
+
+
+def _called(probe: Probe, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, list[int] | tuple[int, ...]]:
+    """What comes, once it is known to be a row of ids for each prompt, and a list of whole numbers."""
     probe.calls.clear()
+    number = len(prompts)
     shown = prompts if sum(map(len, prompts)) < 12 else f"prompts of {list(map(len, prompts))} tokens"
     came = probe.record(f"left_pad({shown})", probe.subject, prompts, shows_result=False)
     if came is None:
@@ -104,12 +132,13 @@ def _pad(probe: Probe, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, 
         swapped = isinstance(pad_lens, torch.Tensor) and pad_lens.ndim == 2
         slip = "counts-come-first" if swapped else "ids-are-no-tensor"
         probe.fail("input_ids, a tensor, and pad_lens, a list", f"{kind(ids)} and {kind(pad_lens)}", slip)
-    if ids.dtype.is_floating_point:
-        probe.fail("input_ids of torch.int64", f"of {ids.dtype}", "ids-are-floats")
-    if ids.ndim != 2 or len(ids) != len(prompts):
-        probe.fail(
-            f"input_ids of shape ({len(prompts)}, longest)", f"of shape {tuple(ids.shape)}", "not-a-row-a-prompt"
-        )
+    if ids.ndim != 2 or len(ids) != number:
+        probe.fail(f"input_ids of shape ({number}, longest)", f"of shape {tuple(ids.shape)}", "not-a-row-a-prompt")
+    if ids.dtype not in (torch.int64, torch.int32):  # the two that an embedding takes
+        slip = "ids-are-floats" if ids.dtype.is_floating_point else "ids-have-no-room"
+        probe.fail("input_ids of torch.int64", f"of {ids.dtype}", slip)
     if not isinstance(pad_lens, tuple | list):
         probe.fail("pad_lens, a list", kind(pad_lens), "counts-are-no-list")
-    return ids, list(pad_lens)
+    if other := [count for count in pad_lens if not isinstance(count, Integral)]:
+        probe.fail("pad_lens of ints", f"{kind(other[0])} in it: {show(pad_lens)}", "counts-are-no-ints")
+    return ids, pad_lens

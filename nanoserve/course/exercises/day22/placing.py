@@ -2,6 +2,7 @@
 
 import torch
 
+from nanoserve.block_table import BlockTable
 from nanoserve.cache import NaiveKVCache
 from nanoserve.course.exercises.day22.numbered import BLOCK, new_pool, prefilled
 from nanoserve.course.probe import Probe, kind
@@ -12,7 +13,7 @@ from nanoserve.prefill import PrefillCache, left_pad
 
 def the_next_token_goes_behind_the_last(probe: Probe) -> None:
     """one sequence's next token goes behind its last"""
-    slots = _new(probe, 1, [0], [0], 6)
+    slots = _new(probe, 1, [0], [0], 6, new_pool(taken=3))  # no block 0, which hides what it is multiplied by
     first, second = slots.tables[0].block_ids
     slips = {
         "overwrites-the-last": [second * BLOCK + 1],
@@ -30,7 +31,14 @@ def a_full_block_is_followed_by_another(probe: Probe) -> None:
     """behind a full block comes the next one"""
     slots = _new(probe, 1, [0], [0], 8)
     last = slots.tables[0].block_ids[1]
-    _places(probe, slots, "another-place-behind-a-full-block", {"runs-out-of-the-block": [last * BLOCK + 4]})
+    slips = {"runs-out-of-the-block": [last * BLOCK + 4], "kept-in-the-class": [_first_place()]}
+    _places(probe, slots, "another-place-behind-a-full-block", slips)
+
+
+def blocks_have_any_size(probe: Probe) -> None:
+    """blocks have any size"""
+    slots = _new(probe, 1, [0], [0], 6, new_pool(block_size=5))
+    _places(probe, slots, "size-written-down", {})
 
 
 def each_slot_has_its_own_table(probe: Probe) -> None:
@@ -121,11 +129,21 @@ def a_step_of_a_model_goes_right(probe: Probe) -> None:
                 probe.fail(f"slot {slot}: the logits of this text alone", f"off by {off:.2g} in step {step + 1}", slip)
 
 
-def _new(probe: Probe, num_slots: int, where: list[int], pad_lens: list[int], columns: int) -> object:
+def _first_place() -> int:
+    """The place that the first stage has asked for."""
+    table = BlockTable(new_pool(taken=4).allocator)  # others, and scratch
+    table.append(7)
+    return table.slot(6)
+
+
+def _new(
+    probe: Probe, num_slots: int, where: list[int], pad_lens: list[int], columns: int, pool: KVPool | None = None
+) -> object:
     """The learner's slots with sequences in them, and room for one more token in each."""
     probe.calls.clear()
-    line = f"slots = PagedSlotKVCache(pool, {num_slots})  # blocks of {BLOCK}"
-    slots = probe.record(line, probe.subject, new_pool(), num_slots, shows_result=False)
+    pool = pool or new_pool()
+    line = f"slots = PagedSlotKVCache(pool, {num_slots})  # blocks of {pool.allocator.block_size}"
+    slots = probe.record(line, probe.subject, pool, num_slots, shows_result=False)
     slots.admit(where, prefilled(pad_lens, columns), pad_lens)
     slots.reserve_step()
     probe.calls.append(f"slots.admit({where}, prefill, {pad_lens}); slots.reserve_step()")
@@ -135,14 +153,20 @@ def _new(probe: Probe, num_slots: int, where: list[int], pad_lens: list[int], co
 
 
 def _ask(probe: Probe, slots: object) -> torch.Tensor:
-    lengths = torch.tensor(slots.lengths)
+    lengths, tables = torch.tensor(slots.lengths), slots.block_tables.clone()
     with (
         probe.on_error(IndexError, RuntimeError, slip="index-does-not-fit"),
         probe.on_error(IndexError, RuntimeError, slip="index-of-floats", match="int32|int64|long|integer|dtype"),
     ):
         came = probe.record(f"slots.places(torch.tensor({slots.lengths}))", slots.places, lengths)
     _require(probe, "places", came, (slots.num_slots,), "places-of-another-shape")
+    if came.dtype != torch.int64:
+        probe.fail("places of torch.int64", f"of {came.dtype}", "places-are-narrow")
     probe.equal(lengths.tolist(), slots.lengths, "changes-the-lengths")
+    if not torch.equal(slots.block_tables, tables):
+        changed = (slots.block_tables != tables).any(1).nonzero()[0].item()
+        rows = (f"slots.block_tables[{changed}]: {each[changed].tolist()}" for each in (tables, slots.block_tables))
+        probe.fail(*rows, "changes-the-tables")
     return came
 
 
@@ -157,11 +181,16 @@ def _positions(
     probe: Probe, slots: object, expected: list[int | None], slip: str, slips: dict[str, list[int | None]]
 ) -> None:
     """One case: each slot's position; that of an idle one, None here, means nothing."""
+    books = list(slots.lengths), list(slots.offsets)
     with probe.on_error(RuntimeError, IndexError, slip="step-begun-elsewhere"):
         came = probe.record("slots.positions(1)", slots.positions, 1)
     _require(probe, "positions", came, (slots.num_slots, 1), "positions-of-another-shape")
     busy = [None if slot is None else int(position) for slot, position in zip(expected, came[:, 0], strict=True)]
     probe.equal(busy, expected, slip, slips, told=lambda positions: str(positions).replace("None", "any"))
+    if came.dtype not in (torch.int64, torch.int32):
+        probe.fail("positions of torch.int64", f"of {came.dtype}", "positions-are-narrow")
+    told = "slots.lengths {0[0]}, slots.offsets {0[1]}".format
+    probe.equal((slots.lengths, slots.offsets), books, "changes-the-books", told=told)
 
 
 def _require(probe: Probe, what: str, came: object, shape: tuple[int, ...], slip: str) -> None:

@@ -62,6 +62,6 @@ def failing(target: object, method: str, error: BaseException) -> Iterator[list[
 
 def _pointed_to(slots: object) -> dict[int, list[int]]:
     """The blocks to which the row of an idle slot leads, beside the scratch block: there must be none."""
-    rows = {slot: slots.block_tables[slot].tolist() for slot in slots.free_slots()}
+    rows = {slot: slots.block_tables[slot].unique().tolist() for slot in slots.free_slots()}
     led = {slot: [block for block in row if block != slots.scratch] for slot, row in rows.items()}
     return {slot: blocks for slot, blocks in led.items() if blocks}
