@@ -2,15 +2,15 @@
 
 import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nanoserve.course import verdict
+from nanoserve.course.exercises.day21.pictures import COLOURS
+from nanoserve.course.view import widget
 from nanoserve.course.view.theme import OWNERS, colours, contrast
 
-ROOT = Path(__file__).resolve().parents[1]
 THEMES = ("light", "dark")
 PAPERS = {"white": "#FFFFFF", "JupyterLab, dark": "#111111", "VS Code, dark": "#1E1E1E", "GitHub, dark": "#0D1117"}
 
@@ -56,6 +56,15 @@ def ciede2000(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.sqrt(lightness**2 + chroma**2 + hue**2 + rotation * chroma * hue))
 
 
+def in_the_dark(colour: str) -> str:
+    """What JupyterLab's dark theme makes of a plot's colour, by the filter that a live view brings along."""
+    [share] = re.findall(r"invert\(([\d.]+)\) hue-rotate\(180deg\)", widget._STYLE)
+    half_turn = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]  # W3C, Filter Effects, at 180°
+    srgb = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    turned = np.clip(np.array(half_turn) @ (srgb + float(share) * (1 - 2 * srgb)), 0, 1)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in turned)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "distance"),  # of Sharma's test data
     [
@@ -86,6 +95,19 @@ def test_an_owners_letter_can_be_read_on_its_colour_and_its_line_be_seen_on_the_
     for hue in range(len(OWNERS) + 1):
         assert contrast(look[f"on{hue}"], look[f"badge{hue}"]) >= 4.5
         assert contrast(look[f"line{hue}"], look["paper"]) >= 3
+
+
+def test_the_programs_of_day_21_can_be_told_apart_and_named_on_their_colours():
+    assert all(contrast(colour, {"white": "#ffffff", "black": "#000000"}[words]) >= 4.5 for colour, words in COLOURS)
+    for (one, _), (other, _) in combinations(COLOURS, 2):
+        assert min(ciede2000(lab(one, eye), lab(other, eye)) for eye in EYES) >= 10, (one, other)
+
+
+@pytest.mark.parametrize("colour", ["#0072b2", "#d55e00", "#009e73"])
+def test_what_the_text_calls_blue_or_orange_is_so_in_a_dark_plot_too(colour):
+    (_, *before), (_, *after) = lab(colour), lab(in_the_dark(colour))
+    turn = np.degrees(np.arctan2(*before[::-1]) - np.arctan2(*after[::-1]))
+    assert abs((turn + 180) % 360 - 180) < 15
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import ListedColormap
 
 # Okabe and Ito's palette, which colour-blind people can tell apart, each with a colour for words on it.
-COLOURS = [("#0072b2", "white"), ("#e69f00", "black"), ("#009e73", "white"), ("#cc79a7", "black"), ("#56b4e9", "black")]
+COLOURS = [("#0072b2", "white"), ("#e69f00", "black"), ("#009e73", "black"), ("#cc79a7", "black"), ("#56b4e9", "black")]
 NOBODY = "#e3e5e8"
 _LOADS = ListedColormap([NOBODY, "#9ecae1", "#4292c6", "#2171b5", "#08306b"])
 
@@ -73,7 +73,7 @@ def draw_shares(
     for block in range(num_blocks):
         row, column = divmod(block, columns)
         left = column * (block_size + 1)
-        below.text(left, row * 1.7, f"block {block}", fontsize=8, color="#7f8895", va="bottom")
+        below.text(left, row * 1.7, f"block {block}", fontsize=8, color="#667280", va="bottom")
         for offset in range(block_size):
             token = table.index(block) * block_size + offset if block in table else -1
             _cell(below, left + offset, row * 1.7, owners.get(token), str(token) if token in owners else "")
