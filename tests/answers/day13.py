@@ -296,6 +296,15 @@ class StartsAtMinusOne(Given):
     seq_len = property(lambda self: max((keys.shape[2] for keys, _ in self._held.values()), default=-1))
 
 
+@wrong("13.1", "seq-len-of-something-else")
+class ListsOfStepsInTheDict(Given):
+    def append(self, layer, k, v):
+        keys, values = self._held.setdefault(layer, ([], []))
+        keys.append(k)
+        values.append(v)
+        return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+
 @wrong("13.1", "seq-len-stays")
 class KeepsThemElsewhere(Given):
     def __init__(self):
