@@ -118,12 +118,17 @@ def top_p_counts_after_top_k(probe: Probe) -> None:
 
 
 def all_three_agree_with_the_reference(probe: Probe) -> None:
-    """all three together, over 200 rows drawn at random"""
+    """all three together, over 200 rows drawn at random, and one as long as a real vocabulary"""
     generator = torch.Generator().manual_seed(17)
     for number in range(200):
         row = torch.randn(12, generator=generator) * 3
         settings = ((0.7, 5, 0.9), (1.5, None, 0.8), (1.0, 3, None), (0.4, 20, 0.55))[number % 4]
         _compare(probe, _call(probe, row, *settings), warp(row, *settings), "other-together")
+    row = torch.randn(49_152, generator=generator) * 3
+    probe.calls.clear()
+    line = "warp(49,152 logits, 0.7, 50, 0.9)"
+    came = probe.record(line, probe.subject, row.clone(), 0.7, 50, 0.9, shows_result=False)
+    _compare(probe, came, warp(row, 0.7, 50, 0.9), "other-together")
 
 
 def _call(probe: Probe, row: torch.Tensor, *settings: float | None) -> object:
