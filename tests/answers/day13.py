@@ -1,5 +1,6 @@
 """Day 13: caches, costs and shares that people write."""
 
+from fractions import Fraction
 from functools import partial
 from statistics import mean
 
@@ -605,8 +606,8 @@ def prints_the_share(lengths, max_len):
 
 
 @share("not-a-number")
-def leaves_it_a_tensor(lengths, max_len):
-    return torch.tensor(lengths).sum() / (len(lengths) * max_len)
+def leaves_it_a_fraction(lengths, max_len):
+    return Fraction(sum(lengths), len(lengths) * max_len)
 
 
 @share("wasted-share")

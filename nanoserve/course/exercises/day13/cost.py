@@ -1,6 +1,7 @@
 """Stages of tasks 13.2 and 13.3: what a token costs, and what a reservation wastes."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from math import isclose
 from numbers import Integral, Real
 
@@ -89,7 +90,7 @@ def _close(came: object, expected: float) -> bool:
 
 
 def _is_number(came: object) -> bool:
-    return isinstance(came, Real) and not isinstance(came, bool)
+    return isinstance(came, Real) and not isinstance(came, bool | Fraction)  # which no `:.1%` can print
 
 
 def tokens_over_reserved(probe: Probe) -> None:
