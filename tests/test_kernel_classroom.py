@@ -86,6 +86,17 @@ def test_an_access_outside_is_refused_and_names_program_element_and_line():
     assert done.tensors["y"][:16].tolist() == x[:16].tolist()
 
 
+def test_an_error_in_a_function_of_tritons_own_is_told_with_the_kernels_line():
+    @triton.jit
+    def no_type(x_ptr, y_ptr, BLOCK: tl.constexpr):
+        y = tl.zeros([BLOCK])
+        tl.store(y_ptr + tl.arange(0, BLOCK), y)
+
+    error = run(no_type, *seventeen(), BLOCK=8).error
+    assert isinstance(error, TypeError)
+    assert error.learners_line.endswith("of `no_type`: `y = tl.zeros([BLOCK])`")
+
+
 def test_a_step_too_far_is_told_of_the_tensor_that_was_left_however_far():
     @triton.jit
     def far(x_ptr, y_ptr, DISTANCE: tl.constexpr):

@@ -125,7 +125,7 @@ def _out_of_time(task: Task, outcome: Outcome, facts: dict) -> Verdict:
         task,
         "out of time",
         f"Your code ran longer than {limit} and was stopped" + (f" at {outcome.line}." if outcome.line else "."),
-        slip="A loop that never ends, or a wait for something that never comes.",
+        slip="A loop that never ends or takes very many turns, or a wait for something that never comes.",
         look="What changes with each turn of the loop, and can it ever make the condition false?",
         slip_id="out-of-time",
         **facts,

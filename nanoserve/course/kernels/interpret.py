@@ -16,7 +16,7 @@ from nanoserve.course.kernels.accesses import races
 from nanoserve.course.kernels.guard import Guard
 from nanoserve.course.kernels.jobs import Answer, RunJob, Told, shown
 from nanoserve.course.kernels.package import unpack
-from nanoserve.course.limits import run_limited
+from nanoserve.course.limits import own_line, run_limited
 
 
 def answer(job: RunJob) -> Answer:
@@ -60,9 +60,12 @@ def canary() -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The kernel's own error; each function of it that was called has wrapped it once."""
+    """The kernel's own error, which each function that was called has wrapped once: `tl.zeros` in no line of its own."""
+    line = None
     while isinstance(error, InterpreterError) and error.__cause__ is not None:
-        error = error.__cause__
+        line, error = own_line(error) or line, error.__cause__
+    if not own_line(error):
+        error.learners_line = line
     return error
 
 
