@@ -7,6 +7,7 @@ import triton.language as tl
 from tests.answers import Right, Wrong
 
 BLOCK_SIZE = 8
+SIZES = [8]
 
 
 @triton.jit
@@ -280,7 +281,97 @@ def counts_bytes(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + at * 4, tl.load(x_ptr + at * 4, mask=at < n), mask=at < n)
 
 
+@triton.jit
+def misspells_arange(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arrange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def prints_without_a_text(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    print(at)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def stores_pointers_at_values(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(tl.load(x_ptr + at, mask=at < n), y_ptr + at, mask=at < n)
+
+
+@triton.jit
+def gives_the_values_for_a_mask(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, at < n, tl.load(x_ptr + at, mask=at < n))
+
+
+@triton.jit
+def reads_a_list_of_the_notebooks(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * SIZES[0] + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def calls_them_source_and_target(source, target, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + at, tl.load(source + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def joins_two_masks_with_and(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (at < n) and (at >= 0)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
+
+
+@triton.jit
+def adds_to_what_is_there(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def assigns_to_a_pointer(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y_ptr[at] = tl.load(x_ptr + at, mask=at < n)
+
+
+@triton.jit
+def rounds_up_as_the_host_does(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (at < n) & (tl.program_id(0) < triton.cdiv(n, BLOCK))
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
+
+
 # ---- 19.2: the sum of each row
+@triton.jit
+def loads_one_element_a_turn(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    row, total = tl.program_id(0), 0.0
+    for at in range(columns):
+        total += tl.load(x_ptr + row * row_stride + at).to(tl.float32)
+    tl.store(out_ptr + row, total)
+
+
+@triton.jit
+def sums_in_bf16(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+        total += x * tl.full([BLOCK], 1.0, tl.bfloat16)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
+@triton.jit
+def sums_over_axis_one(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total, axis=1))
+
+
 @triton.jit
 def gives_a_shape_without_brackets(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
     total = tl.zeros(BLOCK, tl.float32)
@@ -1047,6 +1138,54 @@ def masks_the_store_alone(
 
 
 @triton.jit
+def divides_with_a_slash(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens / size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def lays_the_slots_across(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[None, :] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def begins_a_block_further(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * size + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
+def writes_into_the_pool(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = tl.load(table_ptr + tokens // size, mask=tokens < n, other=0).to(tl.int64)
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(pool_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
 def row_by_row(pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr):
     dims = tl.arange(0, DIM_PAD)
     for lane in range(TILE):
@@ -1072,6 +1211,16 @@ def block_and_row_strides(
 
 _WRONG = {
     "19.1": {
+        "unknown-function": misspells_arange,
+        "print-without-a-text": prints_without_a_text,
+        "no-pointer": stores_pointers_at_values,
+        "no-mask": gives_the_values_for_a_mask,
+        "outside-the-kernel": reads_a_list_of_the_notebooks,
+        "pointers-renamed": calls_them_source_and_target,
+        "and-between-masks": joins_two_masks_with_and,
+        "added-to-the-output": adds_to_what_is_there,
+        "one-number-wanted": assigns_to_a_pointer,
+        "host-function": rounds_up_as_the_host_does,
         "matrix-product": multiplies_matrices,
         "shape-of-a-pointer": asks_a_pointer_for_its_shape,
         "block-for-a-mask": gives_the_place_for_a_mask,
@@ -1112,6 +1261,9 @@ _WRONG = {
         "one-program-only": compares_with_the_block,
     },
     "19.2": {
+        "one-at-a-time": loads_one_element_a_turn,
+        "made-bf16": sums_in_bf16,
+        "axis-out-of-bounds": sums_over_axis_one,
         "shape-without-brackets": gives_a_shape_without_brackets,
         "sums-too-far": stores_by_the_stride,
         "no-turn": counts_whole_blocks,
@@ -1152,6 +1304,10 @@ _WRONG = {
         "gap-summed": masks_by_the_stride,
     },
     "19.3": {
+        "float-in-a-pointer": divides_with_a_slash,
+        "shapes-do-not-meet": lays_the_slots_across,
+        "times-the-block-size": begins_a_block_further,
+        "input-written": writes_into_the_pool,
         "nothing-stored": fetches_and_stores_nothing,
         "table-ignored": never_asks_the_table,
         "id-for-slot": takes_the_id_for_a_slot,

@@ -4,6 +4,7 @@ A wrong answer is the reference with one place changed, as a learner would have 
 """
 
 import linecache
+import math
 from textwrap import indent
 
 import torch
@@ -16,6 +17,7 @@ from tests.answers import Right, Wrong
 
 BLOCK_SIZE = 2
 NAMES = {
+    "math": math,
     "torch": torch,
     "triton": triton,
     "tl": tl,
@@ -25,6 +27,7 @@ NAMES = {
     "my_tokens": my_tokens,
     "store_lse": store_lse,
     "BLOCK_SIZE": BLOCK_SIZE,
+    "SIZES": [BLOCK_SIZE],
 }
 
 
@@ -86,8 +89,16 @@ WRONG_OFFSETS = [
     changed("20.1", "indexed", (LOOKUP, "table_ptr[tokens // block_size].to(tl.int64)")),
     changed("20.1", "shape-of-a-pointer", ("mask=held", "mask=tokens // block_size < table_ptr.shape[0]")),
     changed("20.1", "other-sizes", ("tokens // block_size", "tl.minimum(tokens // block_size, 4)")),
+    changed("20.1", "address-for-id", (LOOKUP, "(table_ptr + tokens // block_size).to(tl.int64)")),
+    changed("20.1", "other-return", (OFFSETS, OFFSETS.replace(" + ", ", "))),
+    changed("20.1", "host-function", ("tokens // block_size", "triton.cdiv(tokens + 1, block_size) - 1")),
+    changed("20.1", "float-in-a-pointer", ("tokens // block_size", "tokens / block_size")),
+    changed("20.1", "no-pointer", ("table_ptr + tokens // block_size", "tokens // block_size")),
+    changed("20.1", "outside-the-kernel", ("tokens // block_size", "tokens // SIZES[0]")),
+    changed("20.1", "print-without-a-text", ("    return", "    print(block_ids)\n    return")),
 ]
 
+DOT_SCORES = "tl.dot(q, tl.trans(k))"
 SUM = "tl.sum(q.to(tl.float32)[:, None, :] * k.to(tl.float32)[None, :, :], axis=2)"
 MASKED = 'tl.where(held[None, :], products * scale, float("-inf"))'
 
@@ -131,6 +142,11 @@ WRONG_SCORES = [
     changed("20.2", "dot-in-half", ("tl.dot(q, tl.trans(k))", "tl.dot(q, tl.trans(k)).to(q.dtype)")),
     changed("20.2", "matrix-product", (SUM, "q @ k.T")),
     changed("20.2", "torch-in-a-kernel", ("return tl.where", "return torch.where")),
+    changed("20.2", "made-bf16", (DOT_SCORES, f"{DOT_SCORES}.to(tl.bfloat16)")),
+    changed("20.2", "made-in-16-bits", (DOT_SCORES, f"{DOT_SCORES}.to(tl.bfloat16).to(tl.float32)")),
+    changed("20.2", "unknown-function", ('float("-inf")', "-tl.inf")),
+    changed("20.2", "one-branch-only", (f"    else:\n        products = {SUM}\n", "")),
+    changed("20.2", "other-return", (MASKED, f"{MASKED}, scale")),
     changed("20.2", "dot-ignored", ("tl.dot(q, tl.trans(k))", SUM)),
     changed("20.2", "other-sizes", (SUM, SUM.replace("q.to", "tl.where(tl.arange(0, q.shape[1]) < 16, q, 0.0).to"))),
 ]
@@ -164,7 +180,7 @@ WRONG_FOLDS = [
     ),
     changed("20.3", "total-of-all-heads", ("tl.sum(weights, axis=1)", "tl.sum(weights)")),
     changed("20.3", "total-down-the-heads", ("tl.sum(weights, axis=1)", "tl.sum(weights, axis=0)")),
-    changed("20.3", "wrong-shape", ("mixed * shrink[:, None]", "mixed * shrink[None, :, None]")),
+    changed("20.3", "wrong-shape", ("mixed * shrink[:, None]", "mixed * shrink")),
     changed("20.3", "other-first-tile", (WEIGHTS, "weights = tl.exp2(s - new_largest[:, None])")),
     changed("20.3", "if-on-a-vector", (f"    {SHRINK}", f"    if largest < new_largest:\n        pass\n    {SHRINK}")),
     changed("20.3", "plain-global", (f"    {SHRINK}", f"    size = BLOCK_SIZE\n    {SHRINK}")),
@@ -234,6 +250,16 @@ WRONG_FOLDS = [
     changed("20.3", "matrix-product", (PRODUCT, "weights @ v")),
     changed("20.3", "torch-in-a-kernel", ("tl.max(s, axis=1)", "s.amax(1)")),
     changed("20.3", "one-choice-for-all-heads", (NEW, "max(largest, tl.max(s, axis=1))")),
+    changed("20.3", "one-number-wanted", (SHRINK, SHRINK.replace("tl.exp", "math.exp"))),
+    changed("20.3", "axis-out-of-bounds", (NEW, "tl.max(largest, tl.max(s, axis=1))")),
+    changed("20.3", "maximum-down-the-heads", ("tl.max(s, axis=1)", "tl.max(s, axis=0)")),
+    changed("20.3", "largest-across", (WEIGHTS, "weights = tl.exp(s - new_largest)")),
+    changed("20.3", "other-return", (RETURNED, "return mixed * shrink[:, None] + product, total, new_largest")),
+    changed(
+        "20.3",
+        "made-in-16-bits",
+        ("tl.dot(weights.to(v.dtype), v)", "tl.dot(weights.to(v.dtype), v).to(tl.bfloat16)"),
+    ),
     changed("20.3", "dot-ignored", ("tl.dot(weights.to(v.dtype), v)", PRODUCT)),
     changed(
         "20.3",
@@ -388,6 +414,8 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "share-begins-at-0", (LOOP, LOOP.replace("first", "0"))),
     changed("20.4", "wrong-share", (OUT_AT, OUT_AT.replace("split *", "(tl.num_programs(2) - 1 - split) *"))),
+    changed("20.4", "pointers-renamed", ("    q_ptr,\n", "    query_ptr,\n"), ("q_ptr + batch", "query_ptr + batch")),
+    changed("20.4", "no-mask", (STORE, "    tl.store(out_at + dims[None, :], wanted, attended)\n")),
     changed("20.4", "unknown-name", ("token_offsets(", "offsets_of_tokens(")),
     changed("20.4", "no-constexpr", ("tl.arange(0, TILE)", "tl.arange(0, end)")),
     changed("20.4", "shape-without-brackets", ("tl.zeros([GROUP_PAD], tl.float32)", "tl.zeros(GROUP_PAD, tl.float32)")),

@@ -16,6 +16,7 @@ from tests.answers import Right, Wrong
 
 WRONG: list[Wrong] = []
 LARGEST = -1e30
+SIZES = [1]
 
 
 def wrong(task: str, slip: str):
@@ -207,6 +208,13 @@ def ends_with_the_last_token(seq_len, TILE: tl.constexpr):
 @triton.jit
 def counts_the_heads(seq_len, TILE: tl.constexpr):
     share = tl.cdiv(tl.cdiv(seq_len, TILE), tl.num_programs(1)) * TILE
+    first = tl.program_id(2) * share
+    return first, tl.minimum(first + share, seq_len)
+
+
+@triton.jit
+def rounds_up_as_the_host_does(seq_len, TILE: tl.constexpr):
+    share = tl.cdiv(triton.cdiv(seq_len, TILE), tl.num_programs(2)) * TILE
     first = tl.program_id(2) * share
     return first, tl.minimum(first + share, seq_len)
 
@@ -1005,7 +1013,7 @@ def combines(slip: str, *changes: tuple[str, str]) -> None:
         assert old in source, f"{old!r} is not in the reference"
         source = source.replace(old, new)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace = {"__name__": __name__, "torch": torch, "triton": triton, "tl": tl}
+    namespace = {"__name__": __name__, "torch": torch, "triton": triton, "tl": tl, "SIZES": SIZES}
     exec(compile(source, file, "exec"), namespace)
     WRONG.append(Wrong("21.2", slip, namespace[name]))
 
@@ -1017,6 +1025,16 @@ combines("indexed", (LOAD_LSE, "lse_ptr[row]"))
 combines("shape-of-a-pointer", ("share < splits", "share < lse_ptr.shape[2]"))
 combines("shape-without-brackets", ("mixed, mask", "mixed + tl.zeros(DIM_PAD, tl.float32), mask"))
 combines("no-constexpr", ("tl.arange(0, SPLITS_PAD)", "tl.arange(0, splits)"))
+combines("pointers-renamed", ("parts_ptr", "pieces_ptr"))
+combines("unknown-function", ("tl.max(lse, axis=0)", "tl.amax(lse, axis=0)"))
+combines("axis-out-of-bounds", ("tl.max(lse, axis=0)", "tl.max(lse, axis=1)"))
+combines("print-without-a-text", ("    weights = tl.exp", "    print(lse)\n    weights = tl.exp"))
+combines("outside-the-kernel", ("* splits + share", "* splits * SIZES[0] + share"))
+combines("float-in-a-pointer", ("* splits + share", "* splits / 1 + share"))
+combines("no-pointer", ("tl.load(lse_ptr + row,", "tl.load(row,"))
+combines("no-mask", ("dims, mixed, mask=dims < DIM", "dims, dims < DIM, mixed"))
+combines("one-number-wanted", ("out_head_stride + dims, mixed", "out_head_stride + int(dims), mixed"))
+combines("made-bf16", ("tl.exp(lse - largest)", "tl.exp(lse - largest).to(tl.bfloat16)"))
 combines("no-power-of-two", ("tl.arange(0, DIM_PAD)", "tl.arange(0, DIM)"))
 combines("empty-not-stored", ("    weights = tl.exp", "    if largest <= -1e30:\n        return\n    weights = tl.exp"))
 
@@ -1326,6 +1344,7 @@ class TheScaleItselfGiven(Parts):
 _KERNELS = {
     "21.1": {
         "not-a-pair": returns_one_number,
+        "host-function": rounds_up_as_the_host_does,
         "not-whole-numbers": divides_with_a_slash,
         "end-in-tiles": stays_with_tiles,
         "end-of-the-last-tile": forgets_the_end,

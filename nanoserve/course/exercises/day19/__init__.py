@@ -25,7 +25,7 @@ TASKS = (
             copying.other_numbers_than_fp32,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="19.2",
@@ -44,7 +44,7 @@ TASKS = (
             summing.any_number_of_rows_and_columns,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="19.3",
@@ -63,6 +63,6 @@ TASKS = (
             gathering.agrees_with_torch_indexing,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
 )

@@ -2,7 +2,15 @@
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import REFUSED, fails_unless_dealt_out, raised, writers
+from nanoserve.course.exercises.day19.misuses import (
+    REFUSED,
+    fails_unless_dealt_out,
+    keeps_its_pointers,
+    masked_by_and,
+    raised,
+    unwritten,
+    writers,
+)
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
@@ -13,6 +21,7 @@ NAN = torch.nan
 
 def one_program_copies_its_block(probe: Probe) -> None:
     """One program, and just as many elements as its block has."""
+    keeps_its_pointers(probe, "x_ptr", "y_ptr")
     x, y = torch.arange(10.0, 18.0), undefined(8)
 
     def outside(access: Access) -> str:
@@ -36,7 +45,7 @@ def one_program_copies_its_block(probe: Probe) -> None:
     if not close(run.tensors["x"], x):
         probe.fail(f"x = {numbers(x)}", f"x = {numbers(run.tensors['x'])}", "wrong-way-round")
     slips = {
-        "nothing-stored": undefined(8),
+        unwritten(run, "y"): undefined(8),
         "place-for-value": torch.arange(8.0),
         "one-value-for-all": torch.full((8,), 10.0),
         "one-element": torch.tensor([10.0, *[NAN] * 7]),
@@ -59,6 +68,7 @@ def each_program_has_a_part_of_its_own(probe: Probe) -> None:
     slips = {
         "one-program-only" if writers(run) == {0} else "no-program-id": torch.tensor([*first, *rest]),
         "not-times-block": torch.tensor([*x[:9], *rest[1:]]),
+        "nothing-stored": undefined(16),
         "loads-from-one-place": torch.tensor([*first, *first]),
     }
     _equal(probe, run.tensors["y"], x, "wrong-part", slips)
@@ -72,7 +82,7 @@ def fewer_elements_than_a_block_has(probe: Probe) -> None:
     def outside(access: Access) -> str:
         if access.elements.max() == 5:
             return "one-past-the-end"
-        return "load-not-masked" if access.kind == "read" else "store-not-masked"
+        return masked_by_and(probe) or ("load-not-masked" if access.kind == "read" else "store-not-masked")
 
     slips = {"last-left-out": torch.tensor([*x[:-1], NAN]), "whole-blocks-only": undefined(5)}
     _copied(probe, 1, 8, x, "wrong-end", slips, race="wrong-end", outside=outside)

@@ -1,15 +1,21 @@
 """Task 19.3: each mechanism of a gather through the block table, alone."""
 
-import ast
 from collections.abc import Callable
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import REFUSED, fails_unless_dealt_out, raised, writers
+from nanoserve.course.exercises.day19.misuses import (
+    REFUSED,
+    fails_unless_dealt_out,
+    keeps_its_pointers,
+    masked_by_and,
+    raised,
+    unwritten,
+    writers,
+)
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
-from nanoserve.course.kernels.package import pack
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
 from nanoserve.course.probe import Probe
 
@@ -18,10 +24,10 @@ Giveaway = torch.Tensor | Callable[[torch.Tensor], bool]  # what gives a slip aw
 
 def one_block(probe: Probe) -> None:
     """Two tokens in one block, which is not the pool's first."""
+    keeps_its_pointers(probe, "pool_ptr", "table_ptr", "out_ptr")
     pool = _pool(4, 2, 4)
     flat = pool.view(-1, 4)
     slips = {
-        "nothing-stored": undefined(2, 4),
         "table-ignored": flat[:2],
         "id-for-slot": flat[3:5],
         "one-slot-for-all": flat[[6, 6]],
@@ -33,8 +39,13 @@ def one_block(probe: Probe) -> None:
     def outside(access: Access) -> str:
         return {"table": "token-for-entry", "out": "stored-by-slot"}.get(access.tensor, "row-too-far")
 
-    with raised(probe, "block-at-a-pointer"):
-        _gathered(probe, pool, [3], 2, 2, "wrong-rows", slips, outside)
+    with (
+        probe.on_error(ValueError, slip="shapes-do-not-meet", match="incompatible dimensions|to have shape"),
+        raised(probe, "block-at-a-pointer"),
+    ):
+        run = _run(probe, pool, [3], 2, 2, 2, 4, outside)
+    slips[unwritten(run, "out")] = undefined(2, 4)
+    _equal(probe, run.tensors["out"], flat[6:8], "wrong-rows", slips)
 
 
 def the_compiler_takes_it(probe: Probe) -> None:
@@ -64,7 +75,7 @@ def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
     rows = pool.view(-1, 4)[[4, 5, 0, 1, 2, 3, 12, 13, 8]]
 
     def outside(access: Access) -> str:
-        slips = {"table": "table-not-masked", "out": _masked_by_and(probe) or "tokens-not-masked"}
+        slips = {"table": "table-not-masked", "out": masked_by_and(probe) or "tokens-not-masked"}
         return slips.get(access.tensor, "row-too-far")
 
     run = _run(probe, pool, [2, 0, 1, 6, 4], 9, 4, 2, 4, outside)
@@ -72,6 +83,8 @@ def the_last_tile_ends_with_the_sequence(probe: Probe) -> None:
         "one-program-only" if writers(run) == {0} else "no-program-id": torch.cat([rows[:4], undefined(5, 4)]),
         "not-times-tile": torch.cat([rows[:6], undefined(3, 4)]),
     }
+    if _first_row(run, 1) == 2:
+        slips["times-the-block-size"] = torch.cat([rows[:8], undefined(1, 4)])
     _equal(probe, run.tensors["out"], rows, "wrong-tile", slips)
     run = _run(probe, pool, [2, 0, 1, 6], 8, 4, 2, 4, outside)
     _equal(probe, run.tensors["out"], rows[:8], "wrong-tile", {})
@@ -89,7 +102,7 @@ def a_width_that_is_no_power_of_two(probe: Probe) -> None:
             return "load-not-masked-by-width"
         return unmasked if 3 in access.elements else "rows-by-the-pad"
 
-    unmasked = _masked_by_and(probe) or "width-not-masked"
+    unmasked = masked_by_and(probe) or "width-not-masked"
     _gathered(probe, pool, [2, 0], 4, 4, "wrong-width", slips, outside, race=unmasked)
     _gathered(probe, pool, [2, 7], 4, 4, "wrong-width", {}, outside, race=unmasked)
 
@@ -164,12 +177,10 @@ def _run(
     )
 
 
-def _masked_by_and(probe: Probe) -> str:
-    """The slip of a kernel that has an `and` in it, "" of another: of two masks Python's `and` takes one alone."""
-    package = pack(probe.subject)
-    source = package.functions[package.kernel].source
-    joined = (node.op for node in ast.walk(ast.parse(source)) if isinstance(node, ast.BoolOp))
-    return "and-between-masks" if any(isinstance(op, ast.And) for op in joined) else ""
+def _first_row(run: Run, program: int) -> int:
+    """The first row of `out`, of four numbers, that a program wrote; -1 if it wrote none."""
+    stores = (access for access in run.accesses if access.kind == "write" and access.program[0] == program)
+    return min((int(access.elements.min()) // 4 for access in stores if access.elements.size), default=-1)
 
 
 def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, Giveaway]) -> None:

@@ -1,15 +1,23 @@
-"""What is no Triton: what a first launch raises, in Days 19 to 21, and what only the compiler refuses, in Day 19."""
+"""What is no Triton: what a first launch raises, in Days 19 to 21, and what only the compiler refuses."""
 
+import ast
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from nanoserve.course.kernels.launch import Run
+from nanoserve.course.kernels.package import jit_function, pack
 from nanoserve.course.probe import Probe, named
 
-# Of what only the interpreter takes, a part of the compiler's message.
-REFUSED = {
+# Of what only the interpreter takes, a part of the compiler's message: in all three days, and in Day 19.
+NO_PYTHON = {
+    "is not string": "print-without-a-text",
+    "Did you forget to add @triton.jit": "host-function",
+    "Unsupported function referenced": "torch-in-a-kernel",
+}
+REFUSED = NO_PYTHON | {
     "global variable": "plain-global",
     "Boolean value": "if-on-a-vector",
     "multiple comparison": "comparisons-in-a-chain",
@@ -17,12 +25,25 @@ REFUSED = {
     "": "not-compiled",
 }
 
-
-# What PyTorch and Triton say to a tile that is taken for a tensor.
-_TORCHS = (
-    "must be Tensor, not|expected Tensor as|invalid combination of arguments|'tensor' object has no attribute"
-    "|torch.dtype|builtin_function_or_method.*'scalar'|keyword argument '(keep)?dim'|name 'torch'"
-)
+# What Python, PyTorch and Triton say to a tile that is taken for something else.
+_SAID = {
+    "no-constexpr": "must be of type tl.constexpr",
+    "torch-in-a-kernel": (
+        "must be Tensor, not|expected Tensor as|invalid combination of arguments|'tensor' object has no attribute"
+        "|torch.dtype|builtin_function_or_method.*'scalar'|keyword argument '(keep)?dim'|has no attribute 'to_ir'"
+        r"|numpy.ndarray' object has no|attribute 'to_tensor'|name '(torch|np|numpy|math)' is|'str' .* 'scalar'"
+    ),
+    "matrix-product": r"operand type\(s\) for @",
+    "shape-of-a-pointer": r"list index out of range|has no len\(\)",
+    "unknown-function": "module 'triton.language' has no attribute",
+    "made-bf16": "'get_bf16'",
+    "print-without-a-text": "is not string",
+    "one-number-wanted": "only (0-dimensional|size-1|length-1) arrays",
+    "axis-out-of-bounds": r"axis .* out of bounds|(max|min)imum\(\) (got|missing)",
+    "no-pointer": "Unsupported ptr type",
+    "no-mask": "Mask must have boolean",
+}
+_KINDS = AssertionError, AttributeError, IndexError, NameError, TypeError, ValueError
 
 
 @contextmanager
@@ -32,20 +53,42 @@ def no_triton(probe: Probe, indexed: str = "indexed") -> Iterator[None]:
     Args:
         indexed: the slip when something was indexed, or gone through, that is no list.
     """
+    a_float = r"invalid operands of type pointer<\w+> and triton\.language\.b?float"
     try:
-        with (
-            probe.on_error(ValueError, slip="no-constexpr", match="must be of type tl.constexpr"),
-            probe.on_error(TypeError, AttributeError, NameError, slip="torch-in-a-kernel", match=_TORCHS),
-            probe.on_error(TypeError, slip="matrix-product", match=r"operand type\(s\) for @"),
-            probe.on_error(IndexError, slip="shape-of-a-pointer", match="list index out of range"),
-        ):
+        with ExitStack() as told:
+            for slip, words in (_SAID | {indexed: "unsupported tensor index"}).items():
+                told.enter_context(probe.on_error(*_KINDS, slip=slip, match=words))
+            told.enter_context(
+                probe.on_error(Exception, slip="float-in-a-pointer", match=a_float)
+            )  # a type of Triton's
             yield
+    except NameError as error:
+        name = re.search(r"name '(\w+)' is not defined", str(error))
+        if not name or name[1] not in jit_function(probe.subject).fn.__globals__:
+            raise
+        probe.fail("no error", named(error), "outside-the-kernel")
     except TypeError as error:
         line = getattr(error, "learners_line", None)
         if "not iterable" not in str(error) or (line and f"`{probe.subject.__name__}`" not in line):
             raise  # it is the line of the kernel that calls the learner's function
         shape = not line or re.search(r"tl\.(zeros|full)\(", line)  # `tl.zeros` raises where no line is known
         probe.fail("no error", named(error), "shape-without-brackets" if shape else indexed)
+
+
+@contextmanager
+def returned(probe: Probe, driver: str, none: str, other: str) -> Iterator[None]:
+    """Inside the block, an error in the kernel that calls the learner's function is told as one of what came back.
+
+    Args:
+        driver: the name of that kernel.
+        none, other: the slip when it was nothing, and when it was something else than it should be.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        if f"`{driver}`" not in (getattr(error, "learners_line", None) or ""):
+            raise
+        probe.fail("no error", named(error), none if "None" in str(error) else other)
 
 
 @contextmanager
@@ -62,6 +105,35 @@ def raised(probe: Probe, block_at_a_scalar: str, indexed: str = "indexed") -> It
         no_triton(probe, indexed),
     ):
         yield
+
+
+def keeps_its_pointers(probe: Probe, *pointers: str) -> None:
+    """One case: the kernel calls its first arguments as the stub does, for what it did is told by these names.
+
+    Raises:
+        Mismatch: it does not.
+    """
+    probe.cases += 1
+    names = list(inspect.signature(jit_function(probe.subject).fn).parameters)
+    if tuple(names[: len(pointers)]) != pointers:
+        probe.calls.append(f"def {probe.subject.__name__}({', '.join(names)})")
+        probe.fail(", ".join(pointers), ", ".join(names[: len(pointers)]), "pointers-renamed")
+
+
+def unwritten(run: Run, out: str) -> str:
+    """The slip of a launch that has left its output as it was."""
+    if any(access.tensor == out and access.kind != "write" for access in run.accesses):
+        return "added-to-the-output"
+    elsewhere = any(access.kind == "write" and access.elements.size for access in run.accesses if access.tensor != out)
+    return "input-written" if elsewhere else "nothing-stored"
+
+
+def masked_by_and(probe: Probe) -> str:
+    """The slip of a kernel that has an `and` in it, "" of another: of two masks Python's `and` takes one alone."""
+    package = pack(probe.subject)
+    source = package.functions[package.kernel].source
+    joined = (node.op for node in ast.walk(ast.parse(source)) if isinstance(node, ast.BoolOp))
+    return "and-between-masks" if any(isinstance(op, ast.And) for op in joined) else ""
 
 
 def writers(run: Run) -> set[int]:

@@ -2,7 +2,13 @@
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import REFUSED, fails_unless_dealt_out, raised
+from nanoserve.course.exercises.day19.misuses import (
+    REFUSED,
+    fails_unless_dealt_out,
+    keeps_its_pointers,
+    raised,
+    unwritten,
+)
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, close, numbers, tried, undefined
@@ -11,8 +17,10 @@ from nanoserve.course.probe import Probe
 
 def a_row_that_fits(probe: Probe) -> None:
     """One row, as long as a block."""
+    keeps_its_pointers(probe, "x_ptr", "out_ptr")
     x = torch.tensor([[1.5, 2.0, 4.0, 8.25]])
     slips = {
+        "no-turn": torch.zeros(1),
         "mean-for-sum": x.mean(1),
         "first-element": x[:, 0],
         "cut-to-whole-numbers": x.trunc().sum(1),
@@ -24,8 +32,7 @@ def a_row_that_fits(probe: Probe) -> None:
 
     with raised(probe, "block-for-a-sum", indexed="block-gone-through"):
         run = _tried(probe, x, 4, outside=outside)
-    adds = any(access.tensor == "out" and access.kind != "write" for access in run.accesses)
-    slips["added-to-the-output" if adds else "nothing-stored"] = undefined(1)
+    slips[unwritten(run, "out")] = undefined(1)
     _equal(probe, run, x, "wrong-sum", slips)
 
 
@@ -77,9 +84,12 @@ def a_row_longer_than_a_block(probe: Probe) -> None:
         "same-block-again": 3 * row[:4].sum(),
         "tail-left-out": row[:8].sum(),
     }
-    _summed(
-        probe, x, 4, "wrong-loop", {name: value.reshape(1) for name, value in slips.items()}, outside="tail-not-masked"
-    )
+    run = _tried(probe, x, 4, "tail-not-masked")
+    _equal(probe, run, x, "wrong-loop", {name: value.reshape(1) for name, value in slips.items()})
+    probe.cases += 1
+    loads = [len(access.elements) for access in run.accesses if access.tensor == "x"]
+    if max(loads) == 1:
+        probe.fail("loads of up to 4 elements", f"{len(loads)} loads, of one element each", "one-at-a-time")
 
 
 def halves_are_summed_in_fp32(probe: Probe) -> None:

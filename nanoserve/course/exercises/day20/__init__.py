@@ -26,7 +26,7 @@ TASKS = (
             addresses.any_sizes,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="20.2",
@@ -46,7 +46,7 @@ TASKS = (
             scoring.any_sizes,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="20.3",
@@ -68,7 +68,7 @@ TASKS = (
             folding.any_tiles,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="20.4",
@@ -98,6 +98,6 @@ TASKS = (
             whole_grid.any_shapes,
         ),
         slips=SLIPS,
-        seconds=30.0,
+        seconds=90.0,
     ),
 )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import no_triton
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, no_triton, returned
 from nanoserve.course.exercises.day20.numbers import same_numbers
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import builds, tried
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DRIVER = KernelReference(f"{__package__}.drivers", "fold_driver")
 CALLS = "fold"
-REFUSED = {
+REFUSED = NO_PYTHON | {
     "global variable": "plain-global",
     "Boolean value": "if-on-a-vector",
     "K >= 16": "dot-always",
@@ -51,8 +51,9 @@ def compare(
     if s.numel() <= 8:
         probe.calls.append(f"s = {s.tolist()}, v = {v.tolist()}")
     with (
-        probe.on_error(TypeError, ValueError, AttributeError, slip="not-three", match="None|not iterable|unpack"),
-        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
+        returned(probe, DRIVER.__name__, none="not-three", other="other-return"),
+        probe.on_error(UnboundLocalError, slip="one-branch-only"),
+        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions"),
         no_triton(probe),
     ):
         run = tried(

@@ -3,7 +3,7 @@
 import torch
 
 from nanoserve.course.exercises.day20.fold_trial import REFUSED, State, built, compare, softmaxed
-from nanoserve.course.exercises.day20.numbers import no_tf32
+from nanoserve.course.exercises.day20.numbers import nearly, no_tf32
 from nanoserve.course.kernels.trial import close
 from nanoserve.course.probe import Probe
 
@@ -23,7 +23,13 @@ def the_first_tile(probe: Probe) -> None:
         "softmax-of-the-tile": (largest, torch.ones(2), mixed / total[:, None]),
         "divided-in-every-tile": (largest, total, mixed / total[:, None]),
         "values-unweighted": (largest, total, v.sum(0).expand(2, 2)),
-        "wrong-axis": (largest, total, weights * v.sum(1)),
+        "wrong-axis": lambda came: any(
+            close(came[2], mix) for mix in (weights * v.sum(1), weights.sum(0)[:, None] * v)
+        ),
+        "old-maximum-returned": (torch.full((2,), -1e30), total, mixed),
+        "maximum-down-the-heads": lambda came: close(came[0], s.amax(0)),
+        "largest-across": lambda came: close(came[1], (s - largest).exp().sum(1)),
+        "summed-in-half": lambda came: all(map(nearly, came, (largest, total, mixed))),
         "other-order": (total, largest, mixed),
         "total-of-all-heads": (largest, weights.sum().expand(2), mixed),
         "total-down-the-heads": (largest, weights.sum(0), mixed),
@@ -105,7 +111,10 @@ def with_dot_the_same_numbers(probe: Probe) -> None:
     s, v = torch.tensor([[0.0, -INF, 0.0, 0.0]]), torch.tensor([[1.0, 2.0], [9.0, 9.0], [4.0, 8.0], [16.0, 32.0]])
     with probe.on_error(AssertionError, TypeError, ValueError, slip="dot-of-two-types", match="dtype|types"):
         compare(probe, s, v.half(), None, {}, "wrong-dot", tile=2, dot=True)
-    slips = {"dot-in-half": lambda came: bool(came[2].isinf().all())}
+    slips = {
+        "dot-in-half": lambda came: bool(came[2].isinf().all()),
+        "made-in-16-bits": lambda came: nearly(came[2], torch.tensor([[24e4]])),
+    }
     compare(probe, torch.zeros(1, 4), torch.full((4, 1), 6e4).half(), None, slips, "wrong-dot", dot=True)
 
 

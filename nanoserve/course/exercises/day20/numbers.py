@@ -50,6 +50,11 @@ def no_tf32(probe: Probe, code: "Compiled") -> None:
         probe.fail("fp32 multiplied in fp32", f"{count} lines of machine code that speak of tf32", "tf32-by-the-order")
 
 
+def nearly(came: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether these numbers are right to two or three digits, as after 16 bits."""
+    return torch.allclose(came.float(), right, rtol=1 / 64, atol=1e-3)
+
+
 def _same(came: Numbers, other: Numbers | Callable[[Numbers], bool]) -> bool:
     if callable(other):
         return other(came)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, keeps_its_pointers
 from nanoserve.course.exercises.day20.numbers import same_numbers
 from nanoserve.course.exercises.day20.pools import Inputs, attend, compile_it, poisoned
 from nanoserve.course.kernels.accesses import Access
@@ -12,7 +13,7 @@ from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.kernels.trial import Outside, undefined
 from nanoserve.course.probe import Probe
 
-REFUSED = {
+REFUSED = NO_PYTHON | {
     "global variable": "plain-global",
     "Boolean value": "if-on-a-vector",
     "oop-carried": "type-changes",
@@ -24,6 +25,7 @@ REFUSED = {
 
 def one_head_one_tile(probe: Probe) -> None:
     """One query head over four tokens: one block, one tile."""
+    keeps_its_pointers(probe, "q_ptr", "k_ptr", "v_ptr", "table_ptr", "lens_ptr", "out_ptr", "lse_ptr")
     inputs = poisoned(1, 1, 4, 4, [4], scale=0.3)
     right = inputs.expected()
     total = _weights(inputs).sum()

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import no_triton
-from nanoserve.course.exercises.day20.numbers import no_tf32, same_numbers
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, no_triton, returned
+from nanoserve.course.exercises.day20.numbers import nearly, no_tf32, same_numbers
 from nanoserve.course.kernels.reference import KernelReference
-from nanoserve.course.kernels.trial import builds, tried, undefined
-from nanoserve.course.probe import Probe, in_16_bits
+from nanoserve.course.kernels.trial import builds, close, tried, undefined
+from nanoserve.course.probe import Probe
 
 if TYPE_CHECKING:
     from nanoserve.course.kernels.ahead import Compiled
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DRIVER = KernelReference(f"{__package__}.drivers", "scores_driver")
 CALLS = "scores"
 INF = torch.inf
-REFUSED = {
+REFUSED = NO_PYTHON | {
     "global variable": "plain-global",
     "Boolean value": "if-on-a-vector",
     "K >= 16": "dot-always",
@@ -28,10 +28,11 @@ REFUSED = {
 def products_of_queries_and_keys(probe: Probe) -> None:
     """Two queries and four keys, a scale of 1."""
     q, k = _numbers(2, 4), _numbers(4, 4).roll(1, 0)
+    summed = q[:, None] * k
     slips = {
         "scale-of-its-own": q @ k.T / 2,
         "masked-the-wrong-way-round": torch.full((2, 4), -INF),
-        "wrong-axis": (q[:, None] * k).sum(1),
+        "wrong-axis": lambda came: close(came, summed.sum(1)) or close(came, summed.sum().expand(2, 4)),
         "not-transposed": q @ k,
         "exp-already": (q @ k.T).exp(),
         "softmax-already": (q @ k.T).softmax(1),
@@ -52,7 +53,7 @@ def the_scale(probe: Probe) -> None:
         "no-scale": q @ k.T,
         "divided-by-the-scale": q @ k.T / 0.3,
         "scaled-twice": q @ k.T * 0.09,
-        "scores-in-16-bits": lambda came: in_16_bits(came, q @ k.T * 0.3),
+        "scores-in-16-bits": lambda came: nearly(came, q @ k.T * 0.3),
     }
     _scored(probe, q, k, 4, 0.3, "wrong-scores", slips)
 
@@ -83,9 +84,12 @@ def halves_are_multiplied_in_fp32(probe: Probe) -> None:
 def with_dot_the_same_numbers(probe: Probe) -> None:
     """DOT=True: the same products by `tl.dot`, of small numbers and of large ones in fp16."""
     q, k = _numbers(4, 4), _numbers(4, 4).roll(1, 0)
-    _scored(probe, q, k, 3, 0.5, "wrong-dot", {"dot-not-transposed": _masked(0.5 * q @ k, 3)}, dot=True)
+    slips = {"dot-not-transposed": _masked(0.5 * q @ k, 3), "no-scale": _masked(q @ k.T, 3)}
+    _scored(probe, q, k, 3, 0.5, "wrong-dot", slips, dot=True)
     q, k = torch.full((2, 4, 4), 150.0).half()
-    _scored(probe, q, k, 4, 1.0, "wrong-dot", {"dot-in-half": torch.full((4, 4), INF)}, dot=True)
+    right = torch.full((4, 4), 9e4)
+    slips = {"dot-in-half": torch.full((4, 4), INF), "made-in-16-bits": lambda came: nearly(came, right)}
+    _scored(probe, q, k, 4, 1.0, "wrong-dot", slips, dot=True)
 
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
@@ -124,8 +128,9 @@ def _scored(
     probe.calls.append(f"q of shape {tuple(q.shape)}, k of shape {tuple(k.shape)}, {num_tokens} tokens held")
     shape = {"GROUP": len(q), "DIM": q.shape[1], "TILE": len(k), "DOT": dot}
     with (
-        probe.on_error(ValueError, TypeError, AttributeError, slip="no-return", match="None"),
-        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
+        returned(probe, DRIVER.__name__, none="no-return", other="other-return"),
+        probe.on_error(UnboundLocalError, slip="one-branch-only"),
+        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions"),
         no_triton(probe),
     ):
         run = tried(

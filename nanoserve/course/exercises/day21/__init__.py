@@ -24,7 +24,7 @@ TASKS = (
             shares.any_length_any_tile,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="21.2",
@@ -47,7 +47,7 @@ TASKS = (
             combining.agrees_with_one_softmax,
         ),
         slips=SLIPS,
-        seconds=20.0,
+        seconds=60.0,
     ),
     Task(
         id="21.3",

@@ -2,13 +2,13 @@
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import no_triton
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, keeps_its_pointers, no_triton
 from nanoserve.course.exercises.day21.combine_trial import combine, combined, equal_rows, mixed_by_weight
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.trial import builds, close, undefined
 from nanoserve.course.probe import Probe
 
-REFUSED = {
+REFUSED = NO_PYTHON | {
     "global variable": "plain-global",
     "K >= 16": "dot-over-shares",
     "incompatible dimensions": "shapes-do-not-meet",
@@ -20,6 +20,7 @@ EMPTY = -torch.inf
 
 def one_share_comes_through(probe: Probe) -> None:
     """One head of one sequence, and one share: it comes through as it is."""
+    keeps_its_pointers(probe, "parts_ptr", "lse_ptr", "out_ptr")
     parts, lse = torch.tensor([[[[10.1, 20.2, 30.3, 40.4]]]]), torch.tensor([[[1.5]]])
     right = parts[:, :, 0]
     slips = {
@@ -135,6 +136,8 @@ def large_and_small_sums(probe: Probe) -> None:
     parts = torch.tensor([[[[8.0, 4.0], [2.0, 6.0]]]])
     for level, slip in ((200.0, "largest-not-taken-off"), (-200.0, "floor-too-high")):
         combined(probe, parts, torch.tensor([[[level, level + 1]]]), slip, {})
+    parts = torch.cat([parts, parts[:, :, :1]], 2)  # three shares in four lanes
+    combined(probe, parts, torch.tensor([[[-200.0, -199.0, -201.0]]]), "padding-counts", {})
 
 
 def a_sequence_without_a_token(probe: Probe) -> None:

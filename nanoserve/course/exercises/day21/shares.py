@@ -6,7 +6,7 @@ from random import Random
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import no_triton
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, no_triton, returned
 from nanoserve.course.kernels.launch import try_launch
 from nanoserve.course.kernels.package import pack
 from nanoserve.course.kernels.reference import KernelReference
@@ -15,6 +15,11 @@ from nanoserve.course.probe import Probe
 
 # The kernel that walks over shares, and what it calls the learner's function.
 DRIVER = {"driver": KernelReference(f"{__package__}.drivers", "shares_kernel"), "calls": "my_tokens"}
+REFUSED = NO_PYTHON | {
+    "must all be ints": "not-whole-numbers",
+    "global variable": "plain-global",
+    "": "not-compiled",
+}
 Share = tuple[int, int]
 
 
@@ -36,7 +41,7 @@ def shares_of(my_tokens: object, num_tokens: int, splits: int, tile: int) -> lis
 def one_program_has_it_all(probe: Probe) -> None:
     """One program has the whole sequence."""
     sources = (function.source for function in pack(probe.subject).functions.values())
-    pythons = any(re.search(r"(?<![.\w])math\.", source) for source in sources)
+    pythons = any(re.search(r"(?<![.\w])(math|np|numpy)\.", source) for source in sources)
     slips = {
         "end-in-tiles": [(0, 5)],
         "end-of-the-last-tile": [(0, 20)],
@@ -45,7 +50,7 @@ def one_program_has_it_all(probe: Probe) -> None:
         "last-token-left-out": [(0, 17)],
     }
     with (
-        probe.on_error(TypeError, ValueError, slip="not-a-pair", match="unpack|not iterable"),
+        returned(probe, DRIVER["driver"].__name__, none="not-a-pair", other="not-a-pair"),
         probe.on_error(TypeError, slip="division-of-a-float", match="unexpected type fp"),
         no_triton(probe),
     ):
@@ -55,8 +60,7 @@ def one_program_has_it_all(probe: Probe) -> None:
 def the_compiler_takes_it(probe: Probe) -> None:
     """The compiler, which takes less than the interpreter, takes the function."""
     lens, shares, tiles = _arguments([9], 1, 2)
-    slips = {"must all be ints": "not-whole-numbers", "global variable": "plain-global", "": "not-compiled"}
-    builds(probe, lens.int(), shares, tiles, TILE=4, slips=slips, **DRIVER)
+    builds(probe, lens.int(), shares, tiles, TILE=4, slips=REFUSED, **DRIVER)
 
 
 def two_programs_share_it(probe: Probe) -> None:
