@@ -1,19 +1,23 @@
 """What Day 23 brings of its own: the timeline that is recorded from any engine, its picture, and the planted fault."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 import nanoserve
 from nanoserve import Engine, Scheduler, SlotKVCache
+from nanoserve.course.checking import examine
 from nanoserve.course.exercises.day23.planted import SuspectScheduler
 from nanoserve.course.exercises.day23.stand_in import CountingModel
 from nanoserve.course.exercises.day23.traffic import engine_over, feed, lengths_of
+from nanoserve.course.tasks import find
 from nanoserve.course.view.svg import draw_pool
 from nanoserve.course.view.theme import hue_of
 from nanoserve.course.view.timeline import Timeline
 from nanoserve.course.view.timeline_panel import Timelines
 from nanoserve.course.view.timeline_svg import Bar, draw_timelines, slot_bars, waiting_bars, words
+from tests.answers.day23 import ALIKE
 
 LENGTHS = (9, 3, 6)
 
@@ -197,3 +201,9 @@ def test_lengths_have_the_spread_that_was_asked_for():
     deviation = (sum((length - mean) ** 2 for length in lengths) / 2000) ** 0.5
     assert mean == pytest.approx(16, rel=0.05)
     assert deviation / mean == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("wrong", ALIKE, ids=lambda wrong: f"{wrong.task}-{wrong.answer.__name__}")
+def test_another_way_into_a_slip_is_told_the_same(wrong):
+    verdict = examine(replace(find(wrong.task), seconds=60), wrong.answer)
+    assert (verdict.status, verdict.slip_id) == ("not yet", wrong.slip), verdict.text()

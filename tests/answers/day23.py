@@ -3,12 +3,14 @@
 from collections import deque
 from itertools import takewhile
 
+import numpy as np
 import torch
 
 import nanoserve
 from tests.answers import Right, Wrong
 
 WRONG: list[Wrong] = []
+ALIKE: list[Wrong] = []  # other ways into a slip that somebody is told already
 RIGHT: list[Right] = []
 METHODS = {"23.1": "next_in_line", "23.2": "leave"}
 reference = nanoserve.Scheduler
@@ -24,6 +26,14 @@ def wrong(task, slip):
     def keep(answer):
         made = answer if isinstance(answer, type) else scheduler_with(task, answer)
         WRONG.append(Wrong(task, slip, made))
+        return answer
+
+    return keep
+
+
+def alike(task, slip):
+    def keep(answer):
+        ALIKE.append(Wrong(task, slip, answer if isinstance(answer, type) else scheduler_with(task, answer)))
         return answer
 
     return keep
@@ -46,6 +56,43 @@ def says_none_where_nobody_waits(self):
 @wrong("23.1", "no-list")
 def yields_them(self):
     yield from reference.next_in_line(self)
+
+
+@wrong("23.1", "another-collection")
+def in_a_set(self):
+    return set(reference.next_in_line(self))
+
+
+@alike("23.1", "another-collection")
+def by_their_slots(self):
+    return dict(zip(self.slots.free_slots(), reference.next_in_line(self), strict=False))
+
+
+@alike("23.1", "another-collection")
+def in_an_array(self):
+    return np.array(reference.next_in_line(self), dtype=object)
+
+
+@wrong("23.1", "the-line-itself")
+def the_line_where_all_fit(self):
+    batch = reference.next_in_line(self)
+    return self.waiting if len(batch) == len(self.waiting) else batch
+
+
+@wrong("23.1", "kept-from-before")
+def a_batch_among_the_arguments(self, batch=[]):  # noqa: B006
+    batch += reference.next_in_line(self)
+    return batch
+
+
+@wrong("23.1", "kept-on-the-scheduler")
+def a_batch_of_the_schedulers(self):
+    self.batch = getattr(self, "batch", [])
+    for request in self.waiting:
+        if not self.slots.can_admit([r.stored_soon for r in [*self.batch, request]]):
+            break
+        self.batch.append(request)
+    return self.batch
 
 
 @wrong("23.1", "somebody-from-nowhere")
@@ -71,6 +118,48 @@ def sorts_the_line(self):
             break
         batch.append(request)
     return batch
+
+
+@wrong("23.1", "by-their-ids")
+def sorts_the_line_by_ids(self):
+    return sorted(reference.next_in_line(self), key=lambda request: request.id)
+
+
+@wrong("23.1", "line-turned")
+def turns_the_line_as_it_looks(self):
+    batch = []
+    for _ in range(len(self.waiting)):
+        request = self.waiting[0]
+        self.waiting.rotate(-1)
+        if not self.slots.can_admit([r.stored_soon for r in [*batch, request]]):
+            break
+        batch.append(request)
+    return batch
+
+
+@wrong("23.1", "line-is-no-deque")
+def makes_a_list_of_the_line(self):
+    self.waiting = list(self.waiting)
+    return reference.next_in_line(self)
+
+
+@wrong("23.1", "requests-changed")
+def calls_them_running(self):
+    batch = reference.next_in_line(self)
+    for request in batch:
+        request.state = "running"
+    return batch
+
+
+@wrong("23.1", "slots-changed")
+def reserves_for_those_that_run(self):
+    self.slots.reserve_step()
+    return reference.next_in_line(self)
+
+
+@wrong("23.1", "so-many-at-most")
+def four_at_most(self):
+    return reference.next_in_line(self)[:4]
 
 
 @wrong("23.1", "ids-for-requests")
@@ -223,6 +312,14 @@ def with_indices_and_a_list_of_lengths(self):
 
 
 @right("23.1")
+def one_more_as_long_as_it_goes(self, count=0):
+    line = list(self.waiting)
+    if count == len(line) or not self.slots.can_admit([r.stored_soon for r in line[: count + 1]]):
+        return tuple(line[:count])
+    return one_more_as_long_as_it_goes(self, count + 1)
+
+
+@right("23.1")
 def by_counting_what_is_free(self):
     size, free = self.slots.allocator.block_size, self.slots.allocator.num_free
     for slot, table in self.slots.tables.items():  # what those who run will need for their next tokens
@@ -285,6 +382,33 @@ def leaves_it_among_the_running(self, request, state):
 def clears_the_running(self, request, state):
     reference.leave(self, request, state)
     self.running.clear()
+
+
+@wrong("23.2", "others-forgotten")
+def forgets_everybody(self, request, state):
+    reference.leave(self, request, state)
+    self.requests.clear()
+
+
+@wrong("23.2", "not-in-the-line")
+def looks_for_the_id(self, request, state):
+    if request.slot is None:
+        self.waiting.remove(request.id)
+    reference.leave(self, request, state)
+
+
+@wrong("23.2", "line-is-no-deque")
+def a_list_without_it(self, request, state):
+    waits = request.slot is None
+    reference.leave(self, request, state)
+    if waits:
+        self.waiting = [other for other in self.waiting if other is not request]
+
+
+@wrong("23.2", "prompt-changed")
+def clears_the_prompt(self, request, state):
+    reference.leave(self, request, state)
+    request.run.prompt.clear()
 
 
 @wrong("23.2", "still-known")
@@ -412,6 +536,28 @@ class ReleasesTheSlotOnly(LeavesByItself):
         self.slots.release(request.slot)
 
 
+@wrong("23.2", "release-takes-a-request")
+class ReleasesASlot(nanoserve.Scheduler):
+    def leave(self, request, state):
+        if request.slot is None:
+            self.waiting.remove(request)
+        else:
+            self._release(request.slot)
+        request.state = state
+        del self.requests[request.id]
+
+    def _release(self, slot):
+        self.slots.release(slot)
+        self.running.pop(slot).slot = None
+
+
+@wrong("23.2", "release-counts")
+class CountsWhoLeaves(LeavesByItself):
+    def _release(self, request):
+        super()._release(request)
+        self.preemptions += 1
+
+
 @wrong("23.2", "release-too-much")
 class ForgetsTheRequest(LeavesByItself):
     def _release(self, request):
@@ -440,6 +586,16 @@ def by_looking_for_it(self, request, state):
         self.waiting.remove(request)
     request.state = state
     request.slot = None
+
+
+@right("23.2")
+def tries_the_line_first(self, request, state):
+    try:
+        self.waiting.remove(request)
+    except ValueError:
+        self._release(request)
+    request.state = state
+    self.requests.pop(request.id)
 
 
 @right("23.2")
@@ -531,6 +687,81 @@ class ARowForEachWhoRuns(Step):
 class EveryRow(Step):
     def rows(self, logits, running):
         return logits[:, -1]
+
+
+@alike("23.3", "rows-of-idle-slots")
+class WalksAGeneratorTwice(Step):
+    def _decode(self):
+        running = self.scheduler.running
+        logits = self.model(self.ids(running), self.slots)
+        batch = (request for request in running.values())
+        tokens = self.chosen(batch, self.rows(logits, running))
+        self.count()
+        self._accept(batch, tokens)
+
+
+@wrong("23.3", "ids-of-another-type")
+class FloatIds(Step):
+    def ids(self, running):
+        return super().ids(running).float()
+
+
+@alike("23.3", "ids-of-another-type")
+class AListOfIds(Step):
+    def ids(self, running):
+        return super().ids(running).tolist()
+
+
+@wrong("23.3", "floats-for-ids")
+class KeepsFloats(Step):
+    def fed(self, request):
+        return int(request.tokens[-1])
+
+    def _accept(self, batch, tokens):
+        super()._accept(batch, list(map(float, tokens)))
+
+
+@wrong("23.3", "model-runs-again")
+class APassForEach(Step):
+    def rows(self, logits, running):
+        return torch.stack([self.model(self.ids(running), self.slots)[slot, -1] for slot in running])
+
+
+@wrong("23.3", "another-cache")
+class OverACacheOfItsOwn(Step):
+    def _decode(self):
+        running = self.scheduler.running
+        logits = self.model(self.ids(running), nanoserve.PrefillCache([0] * self.slots.num_slots))
+        batch = list(running.values())
+        tokens = self.chosen(batch, self.rows(logits, running))
+        self.count()
+        self._accept(batch, tokens)
+
+
+@wrong("23.3", "no-first-token")
+class ReturnsInTheLoop(Step):
+    def _accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            request.tokens.append(token)
+            self._tokens += 1
+            if not self.complete(request):
+                return
+            self.out(request)
+
+
+@wrong("23.3", "running-sorted")
+class SortsTheRunning(Step):
+    def _decode(self):
+        self.scheduler.running = dict(sorted(self.scheduler.running.items()))
+        super()._decode()
+
+
+@alike("23.3", "advanced-twice")
+class AdvancesInTheLoop(Step):
+    def count(self):
+        self._steps += 1
+        for _ in self.scheduler.running:
+            self.slots.advance()
 
 
 @wrong("23.3", "tensors-for-ids")

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+import numpy as np
 import torch
 
 import nanoserve
@@ -99,6 +100,50 @@ class CountsInSilence(Room):
 class NothingIsEverDue(Room):
     def due(self, slot):
         return 0
+
+
+@wrong("24.1", "due-is-no-int")
+class InFloats(Room):
+    def due(self, slot):
+        blocks = -(-(self.lengths[slot] + 1) // float(self.allocator.block_size))
+        return blocks - len(self.tables[slot].block_ids)
+
+
+@alike("24.1", "due-is-no-int")
+class InATensor(Room):
+    def _blocks_due(self):
+        return torch.tensor([self.due(slot) for slot in self.tables], dtype=torch.long).sum()
+
+
+@wrong("24.1", "size-written-down")
+class BlocksOfFour(Room):
+    def due(self, slot):
+        return -(-(self.lengths[slot] + 1) // 4) - len(self.tables[slot].block_ids)
+
+
+@wrong("24.1", "grows-by-a-step")
+class GrowsByOne(Room):
+    def grow(self, slot):
+        self._grow(slot, 1)
+
+
+@alike("24.1", "not-true-itself")
+class AnswersInNumPy(Room):
+    def reserve_step(self):
+        return np.bool_(super().reserve_step())
+
+
+@alike("24.1", "not-false-itself")
+class SaysNoInNumPy(Room):
+    def reserve_step(self):
+        return super().reserve_step() or np.False_
+
+
+@alike("24.1", "due-twice")
+class KeepsTheCount(Room):
+    def _blocks_due(self):
+        self.kept = getattr(self, "kept", None) or super()._blocks_due()
+        return self.kept
 
 
 @wrong("24.1", "tokens-pooled")
@@ -307,13 +352,13 @@ class SideBySide(Room):
         return sum(self._blocks_for(length + 1) - len(table.block_ids) for length, table in pairs)
 
 
-@wrong("24.1", "a-number-for-yes")
+@wrong("24.1", "not-true-itself")
 class AnswersInNumbers(Room):
     def reserve_step(self):
         return int(super().reserve_step())
 
 
-@wrong("24.1", "a-number-for-no")
+@wrong("24.1", "not-false-itself")
 class ZeroForNo(Room):
     def reserve_step(self):
         return super().reserve_step() or 0
@@ -814,6 +859,12 @@ class TheShortest(Gives):
         return min(reversed(self.running.values()), key=lambda request: len(request.token_ids))
 
 
+@alike("24.2", "shortest-goes")
+class WhoHasSaidTheLeast(Gives):
+    def victim(self):
+        return min(reversed(self.running.values()), key=lambda request: len(request.tokens))
+
+
 @wrong("24.2", "only-so-many-tries")
 class ThreeTries(Gives):
     def make_room(self):
@@ -854,6 +905,15 @@ class FromTheEndOfAList(nanoserve.Scheduler):
         self.slots.release(slot)
         self.waiting.insert(0, request)
         self.preemptions = self.preemptions + 1
+
+
+@right("24.2")
+class AgainByItself(Gives):
+    def make_room(self):
+        if not self.slots.reserve_step():
+            *_, newest = self.running.values()
+            self.preempt(newest)
+            self.make_room()
 
 
 @right("24.2")
@@ -1317,6 +1377,53 @@ class AsksForAllPositions(Admits):
     def tokens(self, batch, logits):
         width = max(map(len, self.texts(batch)))
         return self._choose(batch, logits[:, width - 1, :])
+
+
+@wrong("24.3", "ids-of-another-type")
+class FloatIds(Admits):
+    def prefilled(self, batch):
+        input_ids, pad_lens = left_pad(self.texts(batch))
+        prefill = PrefillCache(pad_lens)
+        return self.model(input_ids.float(), prefill), prefill, pad_lens
+
+
+@wrong("24.3", "more-slots-than-requests")
+class AllFreeSlots(Batches):
+    def seats(self, batch):
+        return self.slots.free_slots()
+
+
+@wrong("24.3", "decoded-too")
+class DecodesToo(Admits):
+    def accept(self, batch, tokens):
+        super().accept(batch, tokens)
+        self._decode()
+
+
+@wrong("24.3", "advanced-too")
+class CountsTheNewToken(Admits):
+    def accept(self, batch, tokens):
+        super().accept(batch, tokens)
+        self.slots.advance()
+
+
+@wrong("24.3", "ordered-by-id")
+class SortsTheBatch(Batches):
+    def batch(self):
+        return sorted(super().batch(), key=lambda request: request.id)
+
+
+@wrong("24.3", "prefilled-again")
+class OnceMoreForTheLogits(Admits):
+    def prefilled(self, batch):
+        super().prefilled(batch)
+        return super().prefilled(batch)
+
+
+@wrong("24.3", "one-rule-for-all")
+class TheFirstsRule(Admits):
+    def tokens(self, batch, logits):
+        return [batch[0].run.next_token(row) for row in logits[:, -1]]
 
 
 @wrong("24.3", "newest-cut-off")

@@ -20,6 +20,7 @@ TASKS = (
             lining_up.nobody_waits_and_nobody_comes,
             lining_up.all_that_fit_come_in_their_order,
             lining_up.the_line_stays_as_it_is,
+            lining_up.asked_again_it_says_the_same,
             lining_up.there_is_a_slot_for_each,
             lining_up.those_that_run_are_no_hindrance,
             lining_up.there_are_blocks_for_all,

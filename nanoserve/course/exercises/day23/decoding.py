@@ -1,5 +1,7 @@
 """Stages of task 23.3: what goes into a decode step, and what is made of it."""
 
+from numbers import Integral
+
 import torch
 
 from nanoserve.course.exercises.day23.trial import Trial
@@ -16,11 +18,14 @@ def a_request_gets_a_token_in_each_step(probe: Probe) -> None:
         probe.on_error(ValueError, slip="one-row-for-all", match=r"not \(1, 3\)"),
         probe.on_error(ValueError, slip="a-row-a-request", match=r"not \(1, 1\)"),
         probe.on_error(ValueError, slip="rows-of-idle-slots", match="zip"),
+        probe.on_error(TypeError, slip="ids-of-another-type", match="the model takes ids"),
     ):
         trial.step()
     [came] = trial.tokens(a)
     if any(isinstance(token, torch.Tensor) for token in came):
         probe.fail("A.tokens of ints", f"A.tokens: {came}", "tensors-for-ids")
+    if not all(isinstance(token, Integral) for token in came):
+        probe.fail("A.tokens of ints", f"A.tokens: {came}", "floats-for-ids")
     giveaways = {"token-not-kept": [[11]], "prompt-fed-again": [[11, 11]], "a-row-of-logits": [[11, 1]]}
     probe.equal([came], [[11, 12]], "other-second-token", giveaways)
     trial.step()
@@ -29,11 +34,14 @@ def a_request_gets_a_token_in_each_step(probe: Probe) -> None:
 
 
 def each_row_belongs_to_its_slot(probe: Probe) -> None:
-    """each row belongs to its slot"""
+    """each row belongs to its slot, and one pass of the model serves them all"""
     trial = Trial(probe)
     requests = [trial.submit(name, [start], 9) for name, start in zip("ABC", (10, 20, 30), strict=True)]
-    trial.step()
+    with probe.on_error(IndexError, slip="no-first-token", match="list index out of range"):
+        trial.step()
     probe.equal(trial.tokens(*requests), [[11, 12], [21, 22], [31, 32]], "rows-mixed")
+    passes = probe.record("passes of the model over `slots`", lambda: trial.model.steps)
+    probe.equal(passes, 1, "model-runs-again", {"another-cache": 0})
 
 
 def slots_may_be_idle_or_taken_again(probe: Probe) -> None:
@@ -53,15 +61,18 @@ def slots_may_be_idle_or_taken_again(probe: Probe) -> None:
     expected = [[21, 22, 23, 24], [31, 32, 33, 34], [51, 52]]
     by_slot = [[21, 22, 23, 52], [31, 32, 33, 24], [51, 34]]  # the rows of slots 0, 1, 2 for the oldest to the newest
     probe.equal(trial.tokens(b, c, d), expected, "slots-by-age", {"two-orders": by_slot})
+    running = probe.record("list(scheduler.running)", lambda: list(trial.engine.scheduler.running))
+    probe.equal(running, [1, 2, 0], "running-sorted")
 
 
 def what_was_stored_is_counted(probe: Probe) -> None:
     """what a step stored is counted, once"""
     trial = Trial(probe)
     trial.submit("A", [40, 10], 5)
+    trial.submit("B", [20], 5)
     trial.step()
     came = probe.record("slots.lengths", lambda: list(trial.slots.lengths))
-    probe.equal(came, [3, 0, 0], "other-lengths", {"not-advanced": [2, 0, 0], "advanced-twice": [4, 0, 0]})
+    probe.equal(came, [3, 2, 0], "other-lengths", {"not-advanced": [2, 1, 0], "advanced-twice": [4, 3, 0]})
 
 
 def each_chooses_by_its_own_rule(probe: Probe) -> None:

@@ -1,7 +1,9 @@
 """Stages of task 23.2: who leaves gives everything back."""
 
+from collections import deque
+
 from nanoserve.course.exercises.day23.scene import Scene
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 
 def _busy(probe: Probe) -> Scene:
@@ -28,7 +30,8 @@ def who_is_finished_runs_no_more(probe: Probe) -> None:
     probe.equal(slot, None, "slot-stays")
     running = probe.record("scheduler.running", lambda: dict(scheduler.running))
     probe.equal(running, {2: scene.requests["B"]}, "other-running", {"still-running": {0: a, 2: scene.requests["B"]}})
-    probe.equal(probe.record("list(scheduler.requests)", lambda: list(scheduler.requests)), list("BCD"), "still-known")
+    known = probe.record("list(scheduler.requests)", lambda: list(scheduler.requests))
+    probe.equal(sorted(known), list("BCD"), "others-forgotten", {"still-known": list("ABCD")})
 
 
 def slot_and_blocks_come_back(probe: Probe) -> None:
@@ -56,10 +59,15 @@ def who_waits_can_leave(probe: Probe) -> None:
     """who waits can leave too: it has no slot"""
     scene = _busy(probe)
     c, d = scene.requests["C"], scene.requests["D"]
-    with probe.on_error(KeyError, ValueError, slip="no-slot-to-release"):
+    with (
+        probe.on_error(KeyError, slip="no-slot-to-release", match="^None$"),
+        probe.on_error(ValueError, slip="not-in-the-line", match="not in"),
+    ):
         scene.leaves(d, "aborted")
-    waiting = probe.record("scheduler.waiting", lambda: list(scene.scheduler.waiting))
-    probe.equal(waiting, [c], "other-line", {"still-waiting": [c, d], "first-in-line-leaves": [d]})
+    waiting = probe.record("scheduler.waiting", lambda: scene.scheduler.waiting)
+    probe.equal(list(waiting), [c], "other-line", {"still-waiting": [c, d], "first-in-line-leaves": [d]})
+    if not isinstance(waiting, deque):
+        probe.fail("a deque, as before", kind(waiting), "line-is-no-deque")
     probe.equal(probe.record("D.state", lambda: d.state), "aborted", "always-finished")
 
 
@@ -77,7 +85,8 @@ def release_is_enough_for_tomorrow(probe: Probe) -> None:
     """`_release` alone gives back slot and blocks, and no more: the request is not gone"""
     scene = _busy(probe)
     b, scheduler, slots = scene.requests["B"], scene.scheduler, scene.slots
-    probe.record("scheduler._release(B)", scheduler._release, b, shows_result=False)
+    with probe.on_error(KeyError, slip="release-takes-a-request", match="^B$"):
+        probe.record("scheduler._release(B)", scheduler._release, b, shows_result=False)
     came = probe.record("slots.free_slots()", slots.free_slots), slots.allocator.num_used, b.slot
     told = "free slots {0[0]}, blocks in use: {0[1]}, B.slot: {0[2]}".format
     probe.equal(came, ([1, 2], 1, None), "release-half-done", {"release-does-nothing": ([1], 3, 2)}, told=told)
@@ -85,10 +94,13 @@ def release_is_enough_for_tomorrow(probe: Probe) -> None:
     probe.equal(running, {0: scene.requests["A"]}, "release-half-done")
     came = probe.record("B.state, list(scheduler.requests)", lambda: (b.state, list(scheduler.requests)))
     probe.equal(came, ("running", list("ABCD")), "release-too-much")
+    probe.equal(probe.record("scheduler.preemptions", lambda: scheduler.preemptions), 0, "release-counts")
 
 
 def the_text_stays_with_its_request(probe: Probe) -> None:
-    """the text stays with its request"""
+    """the text stays with its request, and what was asked for"""
     scene = _busy(probe)
-    scene.leaves(scene.requests["A"], "finished")
-    probe.equal(probe.record("A.tokens", lambda: scene.requests["A"].tokens), [7], "text-thrown-away")
+    a = scene.requests["A"]
+    scene.leaves(a, "finished")
+    probe.equal(probe.record("A.tokens", lambda: a.tokens), [7], "text-thrown-away")
+    probe.equal(probe.record("A.run.prompt", lambda: a.run.prompt), [1, 1, 1], "prompt-changed")

@@ -1,7 +1,9 @@
 """Stages of task 23.1: who comes in, and in which order."""
 
+from collections import deque
+
 from nanoserve.course.exercises.day23.scene import Scene
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 
 
 def nobody_waits_and_nobody_comes(probe: Probe) -> None:
@@ -12,22 +14,41 @@ def nobody_waits_and_nobody_comes(probe: Probe) -> None:
 def all_that_fit_come_in_their_order(probe: Probe) -> None:
     """all that fit come, the oldest first"""
     scene = Scene(probe, 4, 20)
-    a, b, c = (scene.waits(name, length, 5) for name, length in (("A", 9), ("B", 2), ("C", 5)))
+    b, c, a = (scene.waits(name, length, 5) for name, length in (("B", 9), ("C", 2), ("A", 5)))
     giveaways = {
-        "one-at-a-time": [a],
-        "newest-first": [c, b, a],
-        "shortest-first": [b, c, a],
-        "ids-for-requests": ["A", "B", "C"],
+        "one-at-a-time": [b],
+        "newest-first": [a, c, b],
+        "shortest-first": [c, a, b],
+        "by-their-ids": [a, b, c],
+        "ids-for-requests": ["B", "C", "A"],
     }
-    probe.equal(scene.next_in_line(), [a, b, c], "other-requests", giveaways)
+    probe.equal(scene.next_in_line(), [b, c, a], "other-requests", giveaways)
 
 
 def the_line_stays_as_it_is(probe: Probe) -> None:
     """the line stays as it is: `start` takes them out of it, once their prompts are through the model"""
     scene = Scene(probe, 4, 20)
+    scene.runs("A", 1, 4, 5)  # a block is due for it
+    line = [scene.waits(name, 3, 5) for name in "BCDEF"]
+    books = list(scene.slots.lengths), scene.slots.allocator.num_free
+    scene.next_in_line()
+    waiting = probe.record("scheduler.waiting", lambda: scene.scheduler.waiting)
+    turned = len(waiting) == len(line) and set(waiting) == set(line)
+    probe.equal(list(waiting), line, "line-turned" if turned else "takes-them-out")
+    if not isinstance(waiting, deque):
+        probe.fail("a deque, as before", kind(waiting), "line-is-no-deque")
+    states = probe.record("state and slot of each", lambda: [(request.state, request.slot) for request in line])
+    probe.equal(states, [("waiting", None)] * 5, "requests-changed")
+    told = "slots.lengths {0[0]}, blocks free: {0[1]}".format
+    probe.equal((list(scene.slots.lengths), scene.slots.allocator.num_free), books, "slots-changed", told=told)
+
+
+def asked_again_it_says_the_same(probe: Probe) -> None:
+    """asked again, it says the same"""
+    scene = Scene(probe, 4, 20)
     line = [scene.waits("A", 3, 5), scene.waits("B", 3, 5)]
     scene.next_in_line()
-    probe.equal(list(scene.scheduler.waiting), line, "takes-them-out")
+    probe.equal(scene.next_in_line(), line, "kept-on-the-scheduler")
 
 
 def there_is_a_slot_for_each(probe: Probe) -> None:
@@ -36,6 +57,9 @@ def there_is_a_slot_for_each(probe: Probe) -> None:
     line = [scene.waits(name, 3, 5) for name in "ABCD"]
     giveaways = {"slots-ignored": line, "all-or-nobody": []}
     probe.equal(scene.next_in_line(), line[:2], "one-too-many", giveaways)
+    scene = Scene(probe, 6, 20)
+    line = [scene.waits(name, 3, 5) for name in "ABCDEFG"]
+    probe.equal(scene.next_in_line(), line[:6], "so-many-at-most")
 
 
 def those_that_run_are_no_hindrance(probe: Probe) -> None:

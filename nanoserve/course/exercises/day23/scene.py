@@ -7,7 +7,7 @@ import torch
 from nanoserve.allocator import BlockAllocator
 from nanoserve.arguments import RunArguments
 from nanoserve.block_table import BlockTable
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, kind
 from nanoserve.course.view.state import plural
 from nanoserve.request import Request
 from nanoserve.slots import Slots
@@ -58,24 +58,32 @@ class Scene:
         self.probe.calls.append(f"{name} waits: {told}{so_far}")
         return request
 
-    def runs(self, name: str, slot: int, num_prompt: int, num_new: int) -> Named:
-        """Let a request run, with its first token there; all that run are made before those that wait."""
-        request = self._add(name, num_prompt, num_new, [7])
+    def runs(self, name: str, slot: int, num_prompt: int, num_new: int, tokens: Sequence[int] = (7,)) -> Named:
+        """Let a request run, with its first token there or more; all that run are made before those that wait."""
+        request = self._add(name, num_prompt, num_new, tokens)
         self.scheduler.waiting.remove(request)
         self.scheduler.running[slot] = request
         request.slot, request.state = slot, "running"
-        self.slots.seat(slot, num_prompt)
+        self.slots.seat(slot, num_prompt + len(tokens) - 1)
         blocks = self.slots.tables[slot].block_ids
-        self.probe.calls.append(f"{name} runs in slot {slot}, with {plural(len(blocks), 'block')}")
+        said = f" and {len(tokens)} tokens said" if len(tokens) > 1 else ""
+        self.probe.calls.append(f"{name} runs in slot {slot}, with {plural(len(blocks), 'block')}{said}")
         return request
 
     def next_in_line(self) -> list[Named]:
         """The learner's answer, as a list."""
+        line = list(self.scheduler.waiting)
         came = self.probe.record("scheduler.next_in_line()", self.scheduler.next_in_line)
         if came is None:
             self.probe.fail("a list of requests", "None", "none-for-a-list")
         if not hasattr(came, "__len__"):  # the engine asks whether it is empty
             self.probe.fail("a list of requests", f"a {type(came).__name__}", "no-list")
+        if not isinstance(came, Sequence):
+            self.probe.fail("a list of requests", kind(came), "another-collection")
+        if came is self.scheduler.waiting:
+            self.probe.fail("a list of its own", "`self.waiting` itself", "the-line-itself")
+        if any(isinstance(request, Request) and request not in line for request in came):
+            self.probe.fail(f"some of {line}", f"{list(came)}, not all of them of this line", "kept-from-before")
         return list(came)
 
     def leaves(self, request: Named, state: str) -> None:

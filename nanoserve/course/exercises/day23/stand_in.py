@@ -27,6 +27,9 @@ class CountingModel:
 
     def __call__(self, input_ids: torch.Tensor, cache: PrefillCache | Slots) -> torch.Tensor:
         """The logits of each row's last token, (batch, 1, vocab_size)."""
+        dtype = getattr(input_ids, "dtype", type(input_ids).__name__)
+        if dtype not in (torch.int64, torch.int32):  # the two that an embedding takes
+            raise TypeError(f"the model takes ids in a tensor of int64 or int32, not {dtype}")
         if isinstance(cache, Slots) and input_ids.shape != (cache.num_slots, 1):
             expected = f"({cache.num_slots}, 1), a row for each slot and one token in it"
             raise ValueError(f"a decode step takes ids of shape {expected}, not {tuple(input_ids.shape)}")
@@ -37,4 +40,4 @@ class CountingModel:
             self.steps += 1
             if self.fails:
                 raise RuntimeError("planted: the forward pass fails")
-        return F.one_hot((input_ids[:, -1:] + 1) % self.config.vocab_size, self.config.vocab_size).float()
+        return F.one_hot((input_ids[:, -1:].long() + 1) % self.config.vocab_size, self.config.vocab_size).float()

@@ -19,6 +19,7 @@ def the_text_goes_on_where_it_was(probe: Probe) -> None:
     probe.equal(trial.tokens(a), [[11, 12, 13, 14]], "other-next-token", giveaways)
     giveaways = {"prompt-lost": [11, 12, 13]}
     probe.equal(trial.stored(a), [40, 10, 11, 12, 13], "other-stored", giveaways)
+    probe.equal(probe.record("A.run.prompt", lambda: a.run.prompt), [40, 10], "prompt-grows")
 
 
 def what_is_computed_again_is_counted(probe: Probe) -> None:
@@ -54,7 +55,7 @@ def it_may_happen_again(probe: Probe) -> None:
     trial.preempt(a)
     trial.admit()
     probe.equal(trial.tokens(a), [[11, 12, 13, 14, 15, 16]], "second-time-wrong")
-    probe.equal(trial.stored(a), [40, 10, 11, 12, 13, 14, 15], "prompt-grows")
+    probe.equal(trial.stored(a), [40, 10, 11, 12, 13, 14, 15], "second-time-wrong")
     probe.equal(trial.recomputed(), 10, "first-time-forgotten")
 
 

@@ -3,6 +3,7 @@
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.course.exercises.day24.trial import Trial
 from nanoserve.course.probe import Probe
+from nanoserve.engine import Engine
 
 
 def nobody_waits(probe: Probe) -> None:
@@ -17,17 +18,22 @@ def a_prompt_comes_in(probe: Probe) -> None:
     """a prompt comes in, and the next token comes out"""
     trial = Trial(probe)
     a = trial.submit("A", [40, 10], 5)
-    with probe.on_error(IndexError, slip="other-positions-asked", match="dimension 1 with size 1"):
+    with (
+        probe.on_error(IndexError, slip="other-positions-asked", match="dimension 1 with size 1"),
+        probe.on_error(TypeError, slip="ids-of-another-type", match="the model takes ids"),
+        probe.on_error(ValueError, slip="more-slots-than-requests", match="argument 2 is shorter"),
+    ):
         trial.admit()
     if trial.model.pads is None:
         probe.fail("a prefill of A", "no prefill", "nobody-comes-in")
     giveaways = {"token-lost": [[]], "newest-cut-off": [[41]], "handed-out-twice": [[11, 11]]}
+    giveaways |= {"decoded-too": [[11, 12]]}
     probe.equal(trial.tokens(a), [[11]], "other-first-token", giveaways)
     probe.equal(trial.running(), ["A"], "not-started")
     [slot] = trial.scheduler.running
     came = probe.record("A.slot, A.state, len(waiting)", lambda: (a.slot, a.state, len(trial.scheduler.waiting)))
     probe.equal(came, (slot, "running", 0), "started-by-hand")
-    probe.equal(trial.lengths(a), [2], "not-admitted")
+    probe.equal(trial.lengths(a), [2], "not-admitted", {"advanced-too": [3]})
     steps = probe.record("engine.stats.steps", lambda: trial.engine.stats.steps)
     probe.equal(steps, 0, "counted-as-a-step")
 
@@ -36,14 +42,17 @@ def prompts_of_any_length_come_together(probe: Probe) -> None:
     """prompts of any length come together, in one prefill"""
     trial = Trial(probe)
     requests = [
-        trial.submit(name, prompt, 5) for name, prompt in zip("ABC", ([10], [20, 21, 30], [40, 50]), strict=True)
+        trial.submit(name, prompt, 5) for name, prompt in zip("BCA", ([10], [20, 21, 30], [40, 50]), strict=True)
     ]
     trial.admit()
-    probe.equal(trial.running(), ["A", "B", "C"], "not-all-come-in", {"order-turned": ["C", "B", "A"]})
+    giveaways = {"order-turned": ["A", "C", "B"], "ordered-by-id": ["A", "B", "C"]}
+    probe.equal(trial.running(), ["B", "C", "A"], "not-all-come-in", giveaways)
     giveaways = {"padded-behind": [[1], [31], [1]]}
     probe.equal(trial.tokens(*requests), [[11], [31], [51]], "rows-mixed", giveaways)
     pads = probe.record("the prefill's pad_lens", lambda: trial.model.pads)
     probe.equal(pads, [2, 0, 1], "pads-not-told", {"a-prefill-each": [0]})
+    prefills = probe.record("prefills of the model", lambda: trial.model.prefills)
+    probe.equal(prefills, 1, "prefilled-again")
     probe.equal(trial.lengths(*requests), [1, 3, 2], "other-lengths", {"pads-stored": [3, 3, 3]})
 
 
@@ -66,6 +75,20 @@ def beside_one_who_runs(probe: Probe) -> None:
     with probe.on_error(ValueError, slip="slot-is-taken", match="must be free"):
         trial.admit()
     probe.equal(trial.tokens(a, b), [[11], [21]], "slot-is-taken")
+
+
+def each_chooses_by_its_own_rule(probe: Probe) -> None:
+    """each chooses by its own rule"""
+
+    def texts(engine: type[Engine]) -> list[list[int]]:
+        trial = Trial(probe, engine)
+        a = trial.submit("A", [40, 10], 5, temperature=1.0, seed=3)
+        b = trial.submit("B", [20], 5, temperature=1.0, seed=4)
+        trial.admit()
+        return trial.tokens(a, b)
+
+    expected = texts(Engine)
+    probe.equal(texts(probe.subject), expected, "one-rule-for-all")
 
 
 def who_is_complete_leaves_at_once(probe: Probe) -> None:

@@ -28,6 +28,11 @@ def each_sequence_has_blocks_of_its_own(probe: Probe) -> None:
     probe.equal(ledger.free(), 9, "taken-by-counting")
 
 
+def blocks_have_any_size(probe: Probe) -> None:
+    """blocks have any size"""
+    probe.equal(Ledger(probe, {0: 5, 1: 6}, num_free=9, block_size=3).due(), 1, "size-written-down")
+
+
 def an_idle_slot_needs_none(probe: Probe) -> None:
     """an idle slot needs none"""
     ledger = Ledger(probe, {1: 4}, num_free=9, num_slots=4)

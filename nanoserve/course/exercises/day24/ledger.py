@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from inspect import iscoroutine, isgenerator
+from numbers import Integral
 
 import torch
 
 from nanoserve.allocator import BlockAllocator
 from nanoserve.block_table import BlockTable
-from nanoserve.course.probe import Probe, kind
+from nanoserve.course.probe import Probe, kind, show
 from nanoserve.course.view.state import plural
 from nanoserve.slots import Slots
 
@@ -49,12 +50,19 @@ class Ledger:
         ]
 
     def due(self) -> object:
-        """The learner's count."""
-        return self._ran(self.probe.record("slots._blocks_due()", self.slots._blocks_due), "a number of blocks")
+        """The learner's count, a whole number unless it is None."""
+        came = self._ran(self.probe.record("slots._blocks_due()", self.slots._blocks_due), "a number of blocks")
+        if came is not None and not isinstance(came, Integral):
+            self.probe.fail("an int", f"{kind(came)}: {show(came)}", "due-is-no-int")
+        return came
 
     def reserve(self) -> object:
         """The learner's answer."""
-        return self._ran(self.probe.record("slots.reserve_step()", self.slots.reserve_step), "True or False")
+        came = self._ran(self.probe.record("slots.reserve_step()", self.slots.reserve_step), "True or False")
+        if came is not None and not isinstance(came, bool):
+            yes = bool(came)
+            self.probe.fail(f"{yes}", show(came), "not-true-itself" if yes else "not-false-itself")
+        return came
 
     def blocks(self) -> list[int]:
         """How many blocks each sequence has."""

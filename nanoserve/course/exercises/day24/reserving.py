@@ -13,7 +13,9 @@ ALLOCATOR_SAYS = r"needed: \d+; free: \d+ of"  # and not an error that the learn
 def blocks_that_are_due_are_taken(probe: Probe) -> None:
     """blocks that are due are taken, and the answer is yes"""
     ledger = Ledger(probe, {0: 4, 1: 6}, num_free=5)
-    probe.equal(ledger.reserve(), True, "no-with-room", {"nothing-said": None, "a-number-for-yes": 1})
+    with probe.on_error(ValueError, slip="grows-by-a-step", match="num_tokens must be 0 or more"):
+        came = ledger.reserve()
+    probe.equal(came, True, "no-with-room", {"nothing-said": None})
     giveaways = {"nothing-taken": [1, 2], "a-block-each": [2, 3]}
     probe.equal(ledger.blocks(), [2, 2], "other-blocks", giveaways)
     ledger = Ledger(probe, {0: 4, 1: 8}, num_free=2)
@@ -50,7 +52,7 @@ def a_block_due_and_none_free(probe: Probe) -> None:
         probe.on_error(KVCacheExhausted, slip="never-asks", match=ALLOCATOR_SAYS),
     ):
         came = ledger.reserve()
-    probe.equal(came, False, "yes-without-room", {"no-is-not-said": None, "a-number-for-no": 0})
+    probe.equal(came, False, "yes-without-room", {"no-is-not-said": None})
 
 
 def all_or_none(probe: Probe) -> None:

@@ -18,16 +18,19 @@ class Prefiller(CountingModel):
     Attributes:
         prefill_fails: a prefill raises, once its keys and values are there.
         pads: what the latest prefill was told of its pads.
+        prefills: how many there were.
     """
 
     prefill_fails = False
     pads: list[int] | None = None
+    prefills = 0
 
     def __call__(self, input_ids: torch.Tensor, cache: PrefillCache | Slots) -> torch.Tensor:
         """The logits of each row's last token, (batch, 1, vocab_size)."""
         logits = super().__call__(input_ids, cache)
         if isinstance(cache, PrefillCache):
             self.pads = list(cache.pad_lens)
+            self.prefills += 1
             if self.prefill_fails:
                 raise RuntimeError("planted: the prefill fails")
         return logits
