@@ -10,9 +10,9 @@
 # # Day 16 · The paged cache
 #
 # Today the block table gets its memory. You write keys and values into scattered slots, copy them out again in the
-# right order, and a real language model writes over your cache without knowing that anything has changed.
+# right order, and run a real language model on your cache. The model never learns that anything has changed.
 #
-# *About 50 minutes. A little PyTorch: indexing, `view` and `transpose`.*
+# *About 50 minutes. You need a little PyTorch: indexing, `view` and `transpose`.*
 
 # %% [markdown]
 # ## Setup
@@ -22,8 +22,8 @@
 # %% [markdown]
 # ## Where we are
 #
-# An allocator hands out blocks (Day 14), and a block table turns a position into a block and an offset (Day 15).
-# Both know numbers only. The keys and values themselves still lie in one long tensor, as on Day 13.
+# An allocator hands out blocks (Day 14), and a block table turns a position into a block and an offset (Day 15). Both
+# know only numbers. The keys and values themselves still lie in one long tensor, as on Day 13.
 #
 # The memory behind the ids is a `KVPool`: two tensors, `k` and `v`, each `(num_layers, num_blocks, block_size,
 # num_kv_heads, head_dim)`. What is missing is the way in and the way out. Attention asks for one tensor, oldest
@@ -64,9 +64,9 @@ guess = None  # a number of blocks
 # %% [markdown]
 # ## Build
 #
-# Three tasks: the way in, the way out, and a whole step through the layers of a model. The first two are functions
-# on one layer's memory. The check's keys are numbered: it can tell which token's key lies where another's is due.
-# Changed an earlier task? Run the tasks after it again.
+# Three tasks: the way in, the way out, and a whole step through the layers of a model. The first two are functions on
+# one layer's memory. The check uses numbered keys, so it can tell which token's key lies where another's should be.
+# When you change an earlier task, run the tasks after it again.
 #
 # {task 16.1}
 #
@@ -103,15 +103,15 @@ guess = None  # a number of blocks
 # %% [markdown]
 # {task 16.3}
 #
-# A step of the model goes through all its layers, and calls `attend` once in each, which calls your `append` with
-# that layer's `k` and `v` of the **same** tokens; back comes all that the layer holds, keys and values. So the block
+# In a step, the model calls `attend` once in each of its layers, and `attend` calls your `append` with that layer's
+# `k` and `v`, always of the **same** tokens. `append` returns all that the layer holds, keys and values. So the block
 # table grows once a step, in the first layer, and serves all of them: a block id names a place in every layer.
 # `self._layer_len` says how many tokens each layer holds.
 #
-# Three things in this order: grow, write, gather. `store` does the first two, `append` stores and then gathers: on
-# Day 21 a kernel goes in where the gather is. The slots and the block ids become tensors once a step, too
-# (`self._step` can remember for which step they were made): on a GPU, each such tensor is a copy across the bus, and
-# SmolLM2 has 30 layers.
+# There are three things to do, in this order: grow, write, gather. `store` does the first two; `append` stores and
+# then gathers (on Day 21 a kernel takes the place of the gather). The slots and the block ids become tensors once a
+# step, too: on a GPU, each such tensor is a copy across the bus, and SmolLM2 has 30 layers. `self._step` can remember
+# for which step they were made.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -142,8 +142,8 @@ def greedy(prompt, cache, num_new):
 
 
 # %% [markdown]
-# Two texts take turns in one pool. Every token goes into the picture when the model reads it, and so when its keys
-# and values are stored. Watch it run; then take the slider back to the first events.
+# Two texts take turns in one pool. A token appears in the picture when the model reads it, which is when its keys and
+# values are stored. Watch it run; then take the slider back to the first events.
 
 # %%
 from nanoserve.course.view.live import live
@@ -210,9 +210,9 @@ ours, logits = zip(*greedy(prompt, both, 48), strict=True)
 print(f"{len(ours)} steps through {model.config.num_hidden_layers} layers: {both.compared:,} bytes, and no difference")
 
 # %% [markdown]
-# Then what came of it. The model saw your tensors there; now it runs once more over the contiguous cache alone, and
-# the logits of every step must be the same. The judge of the text is Hugging Face transformers, with a cache of its
-# own.
+# Then the logits and the text. The model above was given your tensors; now it runs once more on the contiguous cache
+# alone, and the logits of every step must be the same. The judge of the text is Hugging Face transformers, with a
+# cache of its own.
 
 # %%
 from textwrap import fill
@@ -265,9 +265,9 @@ all_stored, all_copied = 2048 * one, one * 2048 * 2049 // 2  # 1 + 2 + … + 204
 print(f"from the first token to the 2,048th: {all_stored / 1e6:.0f} MB stored, {all_copied / 1e9:.0f} GB copied")
 
 # %% [markdown]
-# One token in, the whole history out, and again at the next one: the sum grows with the square of the text. What
-# does it cost in time? One layer's attention over a history that lies in one piece, against the same with your gather
-# before it:
+# One token goes in and the whole history comes out, at every step: the sum grows with the square of the text's
+# length. What does it cost in time? One layer's attention over a history that lies in one piece, against the same
+# with your gather before it:
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -308,24 +308,26 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained
 left.plot(history, [b / 1e6 for b in copied], color="#d55e00", label="copied by the gather")
 left.plot(history, [b / 1e6 for b in stored], color="#0072b2", label="stored")
 left.set(xlabel="tokens held", ylabel="MB in one step, all layers", xlim=(0, None), ylim=(-2, None))
+left.set_title("The gather copies the whole history")
 right.plot(lengths, gathered, color="#d55e00", label="gather, then attention")
 right.plot(lengths, in_one_piece, color="#0072b2", label="attention, in one piece")
 right.set(xlabel="tokens held", ylabel="ms in one step, one layer", xlim=(0, None), ylim=(0, None))
+right.set_title("The copy costs time")
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# Left, the shape is the point: what is stored lies flat on the axis, what is copied climbs as long as the text
-# grows. Right, both lines climb, for attention reads all keys and values in either case; what lies between them is
-# the copy, and it grows with the text too. How far they are apart is your machine's affair. It is the price of reading
-# pages with a function that knows none. Keep it in mind: Day 18 reads the blocks where they lie.
+# Left, the shape is the point: what is stored lies flat on the axis, what is copied climbs as long as the text grows.
+# Right, both lines climb, for attention reads all keys and values in either case; what lies between them is the copy,
+# and it grows with the text too. How far they are apart depends on your machine. It is the price of reading blocks
+# with a function that knows of none. Keep it in mind: Day 18 reads the blocks where they lie.
 
 # %% [markdown]
 # ## Break
 #
-# This cache passes for a good one: short prompts and short answers come out right. Then a text grows longer:
+# This cache has a fault. Short prompts and short answers come out right; then a text grows longer:
 
 # %%
 from nanoserve.course.exercises.day16.planted import SuspectCache
@@ -344,8 +346,9 @@ for name, cache in {"yours  ": PagedKVCache, "suspect": SuspectCache}.items():
     print(name, repr(tokenizer.decode([token for token, _ in greedy(prompt, cache(pool), 20)])))
 
 # %% [markdown]
-# To find it, give it the keys of 32 tokens, a prompt of 5 and then one at a time, and ask of every position whose key
-# comes back. A row is a block of the table, a column an offset. What do the wrong ones have in common?
+# To find the fault, give the cache the keys of 32 tokens, a prompt of 5 and then one at a time, and ask of every
+# position whose key comes back. A row is a block of the table, a column an offset. What do the wrong ones have in
+# common?
 
 # %%
 from nanoserve.course.exercises.day16.key_map import draw_key_map, whose_keys
@@ -410,8 +413,8 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #
 # <details><summary><b>Freed blocks are never wiped. Why does nobody read the old numbers?</b></summary>
 #
-# Every slot is written before its position counts as held, and the gather cuts off what lies behind the newest
-# token. Both are yours to keep: without the cut, the last tenant's keys take part in the softmax.
+# Every slot is written before its position counts as held, and the gather cuts off what lies behind the newest token.
+# Both are up to your code: without the cut, the keys of the block's last owner take part in the softmax.
 #
 # </details>
 #

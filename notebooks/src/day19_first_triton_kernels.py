@@ -13,7 +13,7 @@
 # [Triton](https://triton-lang.org): a copy, a sum, and the gather through a block table. No GPU is needed, and you see
 # which program touched which element.
 #
-# *About 60 minutes. A little PyTorch; nothing of GPUs.*
+# *About 60 minutes. You need a little PyTorch, and nothing about GPUs.*
 
 # %% [markdown]
 # ## Setup
@@ -28,16 +28,15 @@ triton_day()
 # %% [markdown]
 # ## Where we are
 #
-# On Day 18 a step read its blocks where they lie, one block after the other, in a Python loop. A GPU has places enough
-# that each could read a block *now*. Who tells each of them which one is its own?
+# On Day 18 a Python loop reads the blocks where they lie, one after the other. A GPU can run many copies of a
+# function at once, one for each block. Who tells each copy which block is its own?
 #
-# Nobody does. Every copy of the kernel, a **program**, runs the same lines; it asks for its number, and works out from
-# it what to do. A launch names the kernel, the **grid** (how many programs there are) and the arguments.
+# Nobody does. Every copy, a **program**, runs the same lines; it asks for its number, and works out from it what to
+# do. A launch names the kernel, the **grid** (how many programs there are) and the arguments.
 #
-# `launch` runs the programs one after the other in Triton's interpreter, in a process of its own: there a wrong
-# address is a sentence and not a crash. The interpreter is Python and slow; its values are a GPU's up to rounding, as
-# long as the kernel does nothing that a GPU leaves undefined. Before each print it puts the program's place in the
-# grid, along three axes: (2, 0, 0) is program 2 of a grid with one axis.
+# `launch` runs the programs one after the other in Triton's interpreter, which is slow and gives a GPU's values, up
+# to rounding. It has a process of its own, so a wrong address is an error message and not a crash. A print begins
+# with the program's place in the grid: (2, 0, 0) is program 2 of a grid with one axis.
 
 # %%
 import torch
@@ -58,7 +57,7 @@ done = launch(hello_kernel, (3,), torch.zeros(1))
 # ## Predict
 #
 # 17 elements are copied in blocks of 8, so 3 programs start, with 8 **lanes** each. How many of the 24 lanes must not
-# touch memory at all?
+# touch memory at all? Write down your guess; *See* answers.
 
 # %%
 guess = None  # a number of lanes
@@ -66,10 +65,12 @@ guess = None  # a number of lanes
 # %% [markdown]
 # ## Build
 #
+# Three kernels, and before each the part of Triton that it needs.
+#
 # ### Lanes
 #
-# A program does not work on one number but on a block of them. `tl.arange(0, BLOCK)` is the block 0, 1, … BLOCK - 1, a
-# number a lane. With the program's number it says which elements are this program's own.
+# A program does not work on one number but on a block of them. `tl.arange(0, BLOCK)` is the block 0, 1, … BLOCK - 1,
+# one number for each lane. Together with the program's number it says which elements are this program's own.
 
 
 # %%
@@ -91,9 +92,9 @@ done = launch(lanes_kernel, (3,), torch.zeros(1), BLOCK=6)
 # %% [markdown]
 # ### Pointers
 #
-# A tensor arrives as the address of its first element. `x_ptr + at` is a block of addresses, one a lane; `tl.load`
-# fetches what they point to, and `tl.store` writes. There is no `x[at]`, no shape and no stride: what is not handed
-# over, the kernel does not know. Nor are `torch.…`, NumPy and `@` there: a kernel's functions begin with `tl.`, and
+# A tensor arrives as the address of its first element. `x_ptr + at` is a block of addresses, one for each lane;
+# `tl.load` fetches what they point to, and `tl.store` writes. There is no `x[at]`, no shape and no stride: the kernel
+# knows only what it is given. PyTorch, NumPy and `@` are not there either: a kernel's functions begin with `tl.`, and
 # arithmetic and comparisons work lane by lane.
 
 
@@ -115,10 +116,10 @@ print(y.tolist())
 AccessView(done)
 
 # %% [markdown]
-# Each cell is an element, and the number in it is the program that touched it. Move the slider to bring one program
-# out.
+# Each cell is an element, and the number in it is the program that touched it. Move the slider to highlight one
+# program.
 #
-# Now with an element more, and a third program for it:
+# Now with one element more, and a third program for it:
 
 # %%
 x, y = torch.arange(17.0), unwritten(17)
@@ -148,9 +149,9 @@ done = launch(mask_kernel, (3,), torch.zeros(1), 17, BLOCK=8)
 # %% [markdown]
 # {task 19.1}
 #
-# Copy `x` to `y`, whatever `n` is. `check` runs your kernel on inputs made to expose one slip each, and puts it before
-# Triton's compiler as well, which takes less than the interpreter does. In what it says, `·` is a NaN: outputs are full
-# of NaN before the launch, so most often nothing was written there.
+# Copy `x` to `y`, whatever `n` is. `check` runs your kernel on inputs made to expose one slip each, and compiles it
+# as well, since the compiler refuses things that the interpreter accepts. In its messages, `·` is a NaN: outputs are
+# full of NaN before the launch, so most often nothing was written there.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -163,8 +164,8 @@ done = launch(mask_kernel, (3,), torch.zeros(1), 17, BLOCK=8)
 # %% [markdown]
 # ### What a masked lane holds
 #
-# A lane that was masked out has loaded nothing. What does it hold? On a GPU: anything. Here it holds NaN, or 77777 in
-# int32 and int64, so that you see when it is used; `other` says what it should hold.
+# A lane that was masked out has loaded nothing. What does it hold? On a GPU it may be anything. Here it is NaN, or
+# 77777 in int32 and int64, so that you see when it is used; `other` says what it should be.
 
 
 # %%
@@ -188,7 +189,7 @@ print("5 + 3 * 77777 =", 5 + 3 * 77777)
 # loop over a `range` does that in a kernel too, and its bounds may be arguments. `tl.zeros([BLOCK], tl.float32)` is a
 # block of zeros to add to, and `tl.sum` makes one number of a block. A shape is a list, so it has brackets, even with
 # one axis. There are also `tl.cdiv(a, b)`, which divides and rounds up, and `tl.num_programs(0)`, how many programs
-# there are. And rows need not follow one another at once: `row_stride` says how far apart they begin.
+# there are. Between two rows there may be a gap: `row_stride` says how far apart they begin.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -264,14 +265,15 @@ AccessView(done)
 
 # %% [markdown]
 # Take a mask out of your kernel, or let all programs store at the same place, and look again. Programs that write
-# different values to one element are told as well: here one runs after the other, and on a GPU nobody knows which
+# different values to one element are reported as well: here one runs after the other, and on a GPU nobody knows which
 # comes last.
 
 # %% [markdown]
 # ## Prove
 #
 # First against PyTorch's own indexing, over sequences, block sizes and widths drawn at random. `triton.cdiv` divides
-# and rounds up: so many programs are needed. `triton.next_power_of_2` rounds a width up to what a tile may have.
+# and rounds up, which gives the number of programs. `triton.next_power_of_2` rounds a width up to what a tile may
+# have.
 
 # %%
 import random
@@ -314,8 +316,9 @@ torch.testing.assert_close(keys.view(-1, 3, 64).transpose(0, 1), theirs, rtol=1e
 print("each key is transformers' key")
 
 # %% [markdown]
-# And last the compiler. The interpreter says that the values are right, and takes things that no GPU would. `compiled`
-# makes machine code of your kernel for GPUs that need not be there: a T4 (7.5), an A100 (8.0), an H100 (9.0).
+# Last the compiler. The interpreter shows that the values are right, but it accepts things that no GPU would.
+# `compiled` makes machine code of your kernel for GPUs that need not be there: a T4 (7.5), an A100 (8.0), an H100
+# (9.0).
 
 # %% tags=["nbval-ignore-output"]
 for capability in [(7, 5), (8, 0), (9, 0)]:
@@ -329,8 +332,8 @@ for capability in [(7, 5), (8, 0), (9, 0)]:
 # %% [markdown]
 # ## Measure
 #
-# The interpreter's time is no GPU's. But it has a shape of its own that is worth knowing, as you will wait for it: the
-# same 65,536 elements are copied by many programs with small blocks, and by few with large ones.
+# The interpreter's time says nothing about a GPU's. But you will wait for it, so its shape is worth knowing: the same
+# 65,536 elements are copied by many programs with small blocks, and by few with large ones.
 
 # %% tags=["nbval-ignore-output"]
 import matplotlib.pyplot as plt
@@ -349,6 +352,7 @@ axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
 axes.yaxis.set_major_formatter("{x:g}")
 axes.minorticks_off()
 axes.set(xlabel="elements a program copies", ylabel="ms for 65,536 elements")
+axes.set_title("In the interpreter, few large programs are the fastest")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 print(f"{65_536 // blocks[0]} programs: {1e3 * seconds[0]:.0f} ms; 1 program: {1e3 * seconds[-1]:.0f} ms")
@@ -362,7 +366,7 @@ print(f"{65_536 // blocks[0]} programs: {1e3 * seconds[0]:.0f} ms; 1 program: {1
 # %% [markdown]
 # ## Break
 #
-# This gather passes every test with a pool that fits on a laptop. Here it agrees with yours:
+# This gather has a fault, and passes every test with a pool that fits on a laptop. Here it agrees with yours:
 
 # %%
 from nanoserve.course.exercises.day19.planted import suspect_kernel
@@ -376,8 +380,8 @@ for kernel, out in [(gather_kernel, mine), (suspect_kernel, suspect)]:
 print(torch.equal(mine, suspect))
 
 # %% [markdown]
-# And here is one block of a pool as large as a GPU's. Only that block is really there, which is enough for a kernel
-# that looks nowhere else.
+# Here is one block of a pool as large as a GPU's. Only that block is really there, which is enough for a kernel that
+# looks nowhere else.
 
 # %%
 from nanoserve.course.kernels.jobs import Window
@@ -425,7 +429,7 @@ print("no suspicion yet" if line is None else f"you suspect: {line}")
 #   make it int64; a negative slot is padding, and the program returns at once.
 # - `kernel_unified_attention` in `triton_unified_attention.py` has your three lines in its loop: the load from the
 #   block table at `seq_offset // BLOCK_SIZE`, `.to(tl.int64)`, and the offset `seq_offset % BLOCK_SIZE`. What it does
-#   with the rows, tomorrow.
+#   with the rows is tomorrow's work.
 
 # %% [markdown]
 # ## Recap
@@ -451,5 +455,5 @@ print("no suspicion yet" if line is None else f"you suspect: {line}")
 #
 # </details>
 #
-# **Tomorrow** the rows are not copied any more: the kernel scores them against a query where they lie, and keeps for
-# each head the three things that Day 18 kept.
+# **Tomorrow** the rows are no longer copied: the kernel scores them against a query where they lie, and keeps for
+# each head the three things that Day 18 keeps.

@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Day 20 · The paged-attention kernel
 #
-# The summit: one GPU kernel that computes a decode step's attention with keys and values left in the blocks where they
-# lie. You write it in four parts, each checked alone. No GPU is needed.
+# Today you write the kernel that this course leads up to: it computes a decode step's attention, and leaves keys and
+# values in the blocks where they lie. You write it in four parts, each checked alone. No GPU is needed.
 #
-# *About 75 minutes. It goes on from Day 19 (programs, lanes, masks) and Day 18 (the online softmax).*
+# *About 75 minutes. You need Day 18 (the online softmax) and Day 19 (programs, lanes, masks).*
 
 # %% [markdown]
 # ## Setup
@@ -38,8 +38,8 @@ ProgramPicture()
 # %% [markdown]
 # One program serves **one sequence and one KV head**. It loads the queries of that head's group once, then walks over
 # the sequence a **tile** of tokens at a time: where do they lie, what are their scores, fold them in. At the end it
-# divides and stores. Keys and values are by far the most that it reads (tomorrow we count the bytes), and so each is
-# read once, for all the query heads that share it.
+# divides and stores. Nearly all that it reads is keys and values (tomorrow we count the bytes), so it reads each of
+# them once, for all the query heads that share it.
 
 # %%
 import torch
@@ -55,7 +55,7 @@ def unwritten(*shape):
 # ## Predict
 #
 # SmolLM2 has 9 query heads and 3 KV heads. Four sequences take a step, of 5, 40, 17 and 0 tokens. How many programs
-# start, and how many of them read no key at all?
+# start, and how many of them read no key at all? Write down your guess; *See* answers.
 
 # %%
 guess = None  # (programs, programs that read no key)
@@ -63,11 +63,13 @@ guess = None  # (programs, programs that read no key)
 # %% [markdown]
 # ## Build
 #
+# Four tasks: three functions, and the kernel that calls them.
+#
 # ### The tile is not the block
 #
-# A tile is how many tokens a program fetches at a time. It must be a power of two, as every Triton shape, and it should
-# suit the GPU. A block is how the memory is dealt out. The two need not match: each lane finds its own token's block.
-# Here a tile of 8 tokens over blocks of 3:
+# A tile is the tokens that a program fetches at a time. Their number must be a power of two, as in every Triton
+# shape, and it should suit the GPU. A block is what the allocator hands out. The two need not match: each lane finds
+# its own token's block. Here a tile of 8 tokens over blocks of 3:
 
 # %%
 tokens = torch.arange(8, 16)
@@ -76,8 +78,7 @@ print("entry ", (tokens // 3).tolist())
 print("offset", (tokens % 3).tolist())
 
 # %% [markdown]
-# The block's id times `block_stride` is where the block begins, counted in elements. Ids come as int32, and so does
-# the product:
+# A block begins at its id times `block_stride`, counted in elements. Ids are int32, and so is the product:
 
 # %%
 block_id, block_stride = torch.tensor([700_000], dtype=torch.int32), 16 * 3 * 64
@@ -87,8 +88,8 @@ print((block_id * block_stride).item(), "in int32;", (block_id.long() * block_st
 # {task 20.1}
 #
 # A function that kernels call. It has no `program_id` and no loop: it takes a block of token positions and returns a
-# block of offsets, in elements. In the pool, a block of this layer need not be followed by the next one at once, so
-# both strides are handed over.
+# block of offsets, in elements. There may be a gap between one block of this layer and the next, so both strides are
+# handed over.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -103,8 +104,8 @@ print((block_id * block_stride).item(), "in int32;", (block_id.long() * block_st
 # ### Every row with every row
 #
 # The scores are each query with each key: two tiles, `(GROUP, DIM)` and `(TILE, DIM)`, give one of `(GROUP, TILE)`.
-# With a third axis, both spread over `(GROUP, TILE, DIM)`, and a sum takes the last one away. Here the same with
-# distances:
+# With a third axis, both spread over `(GROUP, TILE, DIM)`, and a sum over the last axis removes it. Here is the same
+# with distances:
 
 
 # %%
@@ -128,9 +129,9 @@ print(out.tolist())
 
 # %% [markdown]
 # Tensor cores multiply whole tiles at once, and `tl.dot(a, b)` asks for them: a matrix product, `(GROUP, DIM)` times
-# `(DIM, TILE)`; `tl.trans` turns a tile. The sum must run over at least 16 numbers, here DIM, both sides have one type,
-# best of 16 bits, and the result is fp32. On a T4, for fp32, and in the interpreter, multiply and sum is better. `DOT`
-# says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
+# `(DIM, TILE)`; `tl.trans` turns a tile. The sum must run over at least 16 numbers, here DIM, both sides must have
+# one type (16 bits are best), and the result is fp32. On a T4, for fp32, and in the interpreter, it is better to
+# multiply and sum. `DOT` says which; it is a `tl.constexpr`, so the compiler drops the branch that is not taken.
 #
 # The order of two factors matters. Where the compiler recognises a matrix product in a multiplication and its sum, it
 # makes a dot of it by itself, and on tensor cores a dot of fp32 numbers is rounded to tf32, with three digits. A sum
@@ -138,8 +139,8 @@ print(out.tolist())
 #
 # {task 20.2}
 #
-# Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them. `k` may hold NaN in their
-# rows, and whatever is added to a NaN stays one: `tl.where(condition, yes, no)` chooses lane by lane. Minus infinity is
+# Both forms, the scale, and -inf for tokens that are not held: then `exp` makes 0 of them. In their rows `k` may hold
+# NaN, and NaN plus -inf is still NaN, so choose lane by lane: `tl.where(condition, yes, no)`. Minus infinity is
 # `float("-inf")`, as in Python. The scores are fp32 in both forms, as `tl.dot` gives them; fp16 would end at 65504.
 #
 # <details><summary><b>Hint</b></summary>
@@ -173,13 +174,14 @@ for s, v in [([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]]), ([[5.0, 2.0]], [[2.0, 0.0
 # %% [markdown]
 # {task 20.3}
 #
-# The same in Triton. `tl.max(s, axis=1)` is a row's largest, `tl.maximum` and `tl.exp` are torch's. Python's `max` is
-# none of them: the interpreter would let it choose once for all heads. A function may return several blocks, as in
+# The same in Triton. `tl.max(s, axis=1)` is a row's largest; `tl.maximum` and `tl.exp` are like torch's. Python's
+# `max` is not: in the interpreter it would choose once for all heads. A function may return several blocks, as in
 # Python.
 #
-# There is no `@`. The axes of the product are (GROUP, TILE, DIM) this time, and the tokens, which stand in the middle,
-# go. Here the order counts: let the values stand first, `v[None, :, :] * weights[:, :, None]`, or the compiler makes a
-# dot of it. The values may be fp32, fp16 or bf16, and all three that come back are fp32, with DOT as well.
+# There is no `@`. The axes of the product are (GROUP, TILE, DIM) again, but this time the sum goes over the tokens,
+# the middle axis. Here the order counts: write the values first, `v[None, :, :] * weights[:, :, None]`, or the
+# compiler makes a dot of it. The values may be fp32, fp16 or bf16, and all three that come back are fp32, with DOT as
+# well.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -208,12 +210,12 @@ def heads_kernel(x_ptr, GROUP: tl.constexpr, GROUP_PAD: tl.constexpr):
 done = launch(heads_kernel, (1, 2), torch.zeros(1), GROUP=3, GROUP_PAD=4)
 
 # %% [markdown]
-# Rows and programs count from 0: row 3 of program 0 would be head 3, which is program 1's. Stored, it would write over
-# it.
+# Rows and programs count from 0: row 3 of program 0 would be head 3, which is program 1's. Storing it would overwrite
+# head 3.
 #
-# Two functions are given. They are there for tomorrow, when several programs share one long sequence:
-# `my_tokens(seq_len, TILE)` gives `first, end`, which are 0 and `seq_len` as long as a sequence has one program;
-# `store_lse` leaves a number a head, by which the parts are put together. The check tries two programs as well.
+# Two functions are given, for tomorrow, when several programs share one long sequence: `my_tokens(seq_len, TILE)`
+# gives `first, end`, which are 0 and `seq_len` as long as a sequence has one program; `store_lse` leaves a number a
+# head, by which the parts are put together. The check tries two programs as well.
 
 # %%
 from nanoserve.kernels.paged_decode import my_tokens, store_lse
@@ -221,12 +223,12 @@ from nanoserve.kernels.paged_decode import my_tokens, store_lse
 # %% [markdown]
 # {task 20.4}
 #
-# All of it, about 24 lines, in three parts. It calls your three functions, so run their cells first, written or not; in
-# place of one that does not pass yet stands the reference's. The check takes some seconds.
+# The whole kernel, about 24 lines, in three parts. It calls your three functions, so run their cells first; in place
+# of one that does not pass yet, it calls the reference's. The check takes some seconds.
 #
-# 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries, with `other=0.0`: what
-#    pads must add nothing. Load one number, this sequence's length: `tl.load(lens_ptr + batch)`. `largest`, `total` and
-#    `mixed` begin at -1e30, 0 and 0, in fp32: `tl.full(shape, value, tl.float32)`.
+# 1. **Before the loop.** Who am I: sequence, KV head, heads, dims. Load the group's queries, with `other=0.0`: lanes
+#    that are only padding must add nothing. Load one number, this sequence's length: `tl.load(lens_ptr + batch)`.
+#    `largest`, `total` and `mixed` begin at -1e30, 0 and 0, in fp32: `tl.full(shape, value, tl.float32)`.
 # 2. **The loop**, `for start in tl.range(first, end, TILE)`; Python's `range` works too. The tile's tokens, which of
 #    them are held, their offsets, then keys and values; `scores`, `fold`.
 # 3. **After it.** Divide; store; `store_lse(lse_ptr, heads, largest, total, GROUP)`.
@@ -286,8 +288,8 @@ def attend(kernel, q, k_pool, v_pool, tables, lens, tile=16, keeps=False):
 # ## See
 #
 # Two sequences, of 5 tokens and of 3, in blocks of 2 with 2 KV heads of 2 numbers. Their tables say 4, 1, 5 and 2, 0.
-# In each cell of `k` stand the programs that read it: `0,1` is sequence 0 and KV head 1, and a last 0 is left out,
-# so that a plain `1` is sequence 1 and KV head 0.
+# Each cell of `k` names the programs that read it: `0,1` is sequence 0 and KV head 1. A last 0 is left out, so `1` is
+# sequence 1 and KV head 0.
 
 # %%
 from dataclasses import replace
@@ -306,8 +308,8 @@ out, done = attend(paged_decode_kernel, q, k, v, tables, lens, tile=4, keeps=Tru
 AccessView(only(done, "k", "out"))
 
 # %% [markdown]
-# Block 3 is nobody's. The second slots of blocks 5 and 0 lie behind the last tokens: no program reads them. And every
-# key has one reader, although two query heads need it.
+# Block 3 is nobody's. The second slots of blocks 5 and 0 lie behind the last tokens: no program reads them. Every key
+# has one reader, although two query heads need it.
 #
 # Now the answer to *Predict*:
 
@@ -434,10 +436,10 @@ print(f"{tokenizer.decode(ours)!r}: each token equals transformers'")
 # %% [markdown]
 # ## Measure
 #
-# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has
-# [255 at most](https://docs.nvidia.com/cuda/hopper-tuning-guide/); for what the compiler finds no register it uses
-# memory. That is *spilling*, and a kernel that spills much is slow. How long may a tile be? Your kernel for SmolLM2's
-# heads in fp16, for three GPUs:
+# The compiler knows a GPU that is not here. A tile lives in **registers**, of which a thread has [255 at
+# most](https://docs.nvidia.com/cuda/hopper-tuning-guide/); for what the compiler finds no register it uses memory.
+# That is *spilling*, and a kernel that spills much is slow. So how long may a tile be? Here is your kernel for
+# SmolLM2's heads in fp16, compiled for three GPUs:
 
 # %% tags=["nbval-ignore-output"]
 import matplotlib.pyplot as plt
@@ -462,20 +464,21 @@ for name, (capability, dot, group_pad, tiles, colour) in ways.items():
     told = ", ".join(f"{tile}: {code.registers} ({code.spilled})" for tile, code in zip(tiles, made, strict=True))
     print(f"{name:21} registers (bytes spilled) by tile: {told}")
 axes.axhline(255, color="#7f8895", ls=":")
-axes.text(4, 258, "255, the most a thread has", color="#7f8895", fontsize=8)
+axes.text(4, 258, "255, the most a thread has", color="#667280", fontsize=8)
 axes.set_xscale("log", base=2)
 axes.set_xticks([4, 8, 16, 32, 64, 128], labels=["4", "8", "16", "32", "64", "128"])
 axes.set(xlabel="tokens in a tile (a cross: it spills)", ylabel="registers of a thread", ylim=(0, 280))
+axes.set_title("A longer tile takes more registers")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="lower right")
 plt.show()
 
 # %% [markdown]
-# The lines climb to a ceiling. Multiply and sum holds GROUP_PAD x TILE x DIM products at once, and reaches it at a
-# tile that `tl.dot` still carries, although its group is padded to 16 rows. A cross may stand below the ceiling: the
-# compiler chooses how many registers it takes, and now and then spills a few bytes rather than take more. Just below
-# the ceiling is not best either: a GPU has so many registers in all, and threads that need few leave room for more
-# programs side by side. The engine's choice is `tile_shape` in `nanoserve/kernels/launch.py`:
+# The lines climb to a ceiling. Multiplying and summing holds GROUP_PAD x TILE x DIM products at once, and reaches the
+# ceiling at a tile for which `tl.dot` has registers left, although its group is padded to 16 rows. A cross may stand
+# below the ceiling: the compiler chooses how many registers it takes, and now and then spills a few bytes rather than
+# take more. Just below the ceiling is not best either: a GPU has so many registers in all, and threads that need few
+# leave room for more programs side by side. The engine's choice is `tile_shape` in `nanoserve/kernels/launch.py`:
 
 # %%
 from nanoserve.kernels.launch import tile_shape
@@ -498,7 +501,7 @@ for tile in (16, 64, 256):
 # %% [markdown]
 # ## Break
 #
-# Here is another kernel, and the tests that it came with.
+# Here is another kernel, and the tests that it came with. It has a fault.
 
 # %%
 from nanoserve.course.exercises.day20.planted import suspect_kernel
@@ -525,7 +528,7 @@ for name, step in tests.items():
     print(f"{name:40} yours {'right' if yours else 'wrong'}, the suspect {'right' if suspects else 'wrong'}")
 
 # %% [markdown]
-# All pass. Which slots does it read that yours does not? One sequence of 5 tokens in blocks of 4:
+# It passes them all. Which slots does it read that yours does not? One sequence of 5 tokens in blocks of 4:
 
 # %%
 k, v = torch.randn(2, 3, 4, 1, 4)
@@ -541,9 +544,9 @@ print("no suspicion yet" if what_would_show_it is None else f"you suspect: {what
 # <details><summary><b>The answer</b></summary>
 #
 # It loads whole blocks, the slots behind the last token too, and relies on the scores: -inf there, so a weight of 0.
-# That is enough for any *number*. But 0 times NaN, or times infinity, is NaN. One request whose values overflow in fp16
-# leaves such a slot, its block is freed, and the next request that gets it has NaN in every head, though it did
-# nothing wrong. The mask belongs on the loads: `tokens < end`, for the values above all.
+# That is enough for any *number*. But 0 times NaN, or times infinity, is NaN. One request whose values overflow in
+# fp16 leaves such a slot behind. The next request that gets this block has NaN in its heads, though it did nothing
+# wrong. The mask belongs on the loads: `tokens < end`, for the values above all.
 #
 # vLLM's Triton kernels [had it until July 2026](https://github.com/vllm-project/vllm/pull/47305): on AMD
 # GPUs a warm-up run left NaN behind, and Whisper's first requests came out as garbage. Freed blocks are not cleared,
@@ -577,8 +580,8 @@ for kernel in (paged_decode_kernel, suspect_kernel):
 #
 # <details><summary><b>Why does one program serve all query heads of a group?</b></summary>
 #
-# They read the same keys and values, and reading is what costs. A program per query head would fetch each key GROUP
-# times.
+# They read the same keys and values, and reading is what costs. With a program for each query head, each key would be
+# fetched GROUP times.
 #
 # </details>
 #
