@@ -1071,6 +1071,29 @@ class Parts(PagedKVCache):
         return out[:, :, None]
 
 
+@wrong("21.3", "not-its-own")
+class CallsItAttention(PagedKVCache):
+    attend = KVCache.attend
+
+    def attention(self, layer, q, k, v):
+        return PagedKVCache.attend(self, layer, q, k, v)
+
+
+@wrong("21.3", "another-device")
+class LeavesTheMachine(Parts):
+    def shaped(self, out):
+        return out[:, :, None].to("meta")
+
+
+@wrong("21.3", "stored-the-wrong-way-round")
+class StoresValuesForKeys(Parts):
+    def attend(self, layer, q, k, v):
+        if not self.asked(q) or q.shape[2] > 1:
+            return self.without(layer, q, k, v)
+        self.store(layer, v, k)
+        return self.read(layer, q)
+
+
 @wrong("21.3", "no-return")
 class ReturnsNothing(Parts):
     def shaped(self, out):
@@ -1078,10 +1101,12 @@ class ReturnsNothing(Parts):
 
 
 @wrong("21.3", "prompt-through-the-kernel")
-class ThePromptsLastQuery(Parts):
+class TwoQueriesAreOne(Parts):
     def attend(self, layer, q, k, v):
+        if not self.asked(q) or q.shape[2] > 2:
+            return self.without(layer, q, k, v)
         self.store(layer, k, v)
-        return self.read(layer, q[:, :, -1:])
+        return self.read(layer, q)
 
 
 @wrong("21.3", "wrong-prompt")
@@ -1298,8 +1323,13 @@ class LooksAtTheLength(Parts):
 class KeepsTheTableOnTheClass(Parts):
     kept: ClassVar = {}
 
+    def store(self, layer, k, v):
+        super().store(layer, k, v)
+        if layer == 0:
+            self.kept["table"] = self._blocks[None]
+
     def tables(self):
-        return self.kept.setdefault(self.seq_len, self._blocks[None])
+        return self.kept["table"]
 
 
 @wrong("21.3", "other-sizes")

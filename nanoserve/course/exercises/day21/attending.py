@@ -1,5 +1,6 @@
 """Task 21.3: the kernel behind `attend`, one mechanism each."""
 
+from nanoserve.cache import KVCache
 from nanoserve.course.exercises.day21.beside import LAYERS, Beside, new_pool, same_output
 from nanoserve.course.probe import Probe
 
@@ -7,6 +8,11 @@ from nanoserve.course.probe import Probe
 def a_prompt_takes_the_gather(probe: Probe) -> None:
     """A prompt of six tokens: many queries, and no launch of the kernel."""
     beside = Beside(probe)
+    probe.cases += 1
+    if getattr(probe.subject, "attend", None) is KVCache.attend:
+        probe.fail(
+            f"an `attend` in your `{probe.subject.__name__}`", "`KVCache.attend`, which it inherits", "not-its-own"
+        )
     beside.prompt(6)
 
 
@@ -40,10 +46,11 @@ def a_gpu_asks_for_it(probe: Probe) -> None:
 
 
 def a_chunk_of_a_prompt(probe: Probe) -> None:
-    """Three more tokens at once, after seven: each sees itself and those before it."""
+    """Three more tokens at once, after seven, then two: each sees itself and those before it."""
     beside = Beside(probe)
     beside.prompt(7)
     beside.prompt(3, "chunk-masked-wrongly")
+    beside.prompt(2, "chunk-masked-wrongly")
     beside.decode()
 
 
@@ -62,12 +69,15 @@ def nothing_waits_for_the_device(probe: Probe) -> None:
 
 
 def two_sequences_in_one_pool(probe: Probe) -> None:
-    """Two sequences in turns, and one that is freed and begins anew."""
+    """Two sequences in turns, step by step and layer by layer, and one that is freed and begins anew."""
     one = Beside(probe, name="a")
     other = Beside(probe, pool=one.pool, name="b")
     for _ in range(2):
         one.decode("another-sequence")
         other.decode("another-sequence")
+    for layer in range(LAYERS):
+        one.decode_layer(layer, "another-sequence")
+        other.decode_layer(layer, "another-sequence")
     probe.record("a.free()", one.cache.free, shows_result=False)
     other.decode("another-sequence")
     one.witness.free()

@@ -82,24 +82,27 @@ class Beside:
 
     def decode(self, slip: str = "") -> Seen:
         """A step of one token, in all layers, told with `slip` if that is given; what was seen in the last of them."""
-        for layer in range(len(self.pool.k)):
-            with _refusals(self.probe):
-                done = self.attend(layer, 1)
-            seen = done.seen
-            if not seen.launches:
-                self.probe.fail("one launch of the kernel", "none", "still-the-gather")
-            if seen.copies:
-                came = f"a copy, by {', '.join(dict.fromkeys(seen.copies))}"
-                self.probe.fail("no copy of the pool's keys and values", came, "gather-still-called")
-            self._stored_once()
-            batch, heads, _, width = done.right.shape
-            slips = {
-                "token-axis-missing": (batch, heads, width),
-                "axes-swapped": (batch, 1, heads, width),
-                "scaled-twice": done.scaled,
-            }
-            reason = slip or self._reason(layer, seen.launches[-1], done.k)
-            same_output(self.probe, done.came, done.right, reason, {} if slip else slips)
+        return [self.decode_layer(layer, slip) for layer in range(len(self.pool.k))][-1]
+
+    def decode_layer(self, layer: int, slip: str = "") -> Seen:
+        """The same in one layer."""
+        with _refusals(self.probe):
+            done = self.attend(layer, 1)
+        seen = done.seen
+        if not seen.launches:
+            self.probe.fail("one launch of the kernel", "none", "still-the-gather")
+        if seen.copies:
+            came = f"a copy, by {', '.join(dict.fromkeys(seen.copies))}"
+            self.probe.fail("no copy of the pool's keys and values", came, "gather-still-called")
+        self._stored_once()
+        batch, heads, _, width = done.right.shape
+        slips = {
+            "token-axis-missing": (batch, heads, width),
+            "axes-swapped": (batch, 1, heads, width),
+            "scaled-twice": done.scaled,
+        }
+        reason = slip or self._reason(layer, seen.launches[-1], done.k)
+        same_output(self.probe, done.came, done.right, reason, {} if slip else slips)
         return seen
 
     def _stored_once(self) -> None:
@@ -122,6 +125,8 @@ class Beside:
             return "not-stored"
         block, offset = table.position(held - 1)
         if not torch.equal(launch.k[block, offset], k[0, :, 0]):
+            if torch.equal(self.pool.v[layer, block, offset], k[0, :, 0]):
+                return "stored-the-wrong-way-round"
             stored = torch.equal(self.pool.k[layer, block, offset], k[0, :, 0])
             return "stored-after" if stored else "not-stored"
         if launch.lengths[0] != held:
@@ -145,9 +150,9 @@ def new_pool(layers: int = LAYERS, block_size: int = BLOCK_SIZE, heads: int = KV
 def _refusals(probe: Probe) -> Iterator[None]:
     """What the kernel refuses, by its likely causes."""
     with (
-        probe.on_error(ValueError, slip="query-shape", match="q must be|query heads evenly|for a batch of [2-9]"),
+        probe.on_error(ValueError, slip="query-shape", match="q must be|KV heads evenly|for a batch of [2-9]"),
         probe.on_error(ValueError, slip="table-without-a-batch", match="block_tables must be"),
-        probe.on_error(AttributeError, slip="list-for-a-tensor", match="'(list|int)' object has no attribute"),
+        probe.on_error(AttributeError, slip="list-for-a-tensor", match="'(list|tuple|int|BlockTable)' object has no"),
         probe.on_error(ValueError, slip="whole-pool", match=r"q must be.*, \(\d+, \d+, \d+, \d+, \d+\)"),
     ):  # the last of them is asked first
         yield
@@ -160,6 +165,8 @@ def same_output(
     if not isinstance(came, torch.Tensor):
         kind = "None" if came is None else f"a {type(came).__name__}"
         probe.fail(f"a tensor of shape {tuple(right.shape)}", kind, "no-return")
+    if came.device != right.device:
+        probe.fail(f"a tensor on {right.device}, as the query", f"one on {came.device}", "another-device")
     if came.dtype != right.dtype:
         probe.fail(f"a tensor of {right.dtype}, as the query", f"one of {came.dtype}", "another-dtype")
 
