@@ -128,6 +128,26 @@ class TheLast64(Given):
         return self._held[layer]
 
 
+@wrong("13.1", "room-is-full")
+class RoomFor64(Given):
+    tokens = 0
+
+    seq_len = property(lambda self: self.tokens)
+
+    def free(self):
+        super().free()
+        self.tokens = 0
+
+    def append(self, layer, k, v):
+        room = self._held.setdefault(layer, tuple(k.new_zeros(1, k.shape[1], 64, k.shape[3]) for _ in range(3)))
+        start = int((room[2][0, 0, :, 0] > 0).sum())
+        end = start + k.shape[2]
+        for memory, new in zip(room, (k, v, torch.ones_like(k)), strict=True):
+            memory[:, :, start:end] = new
+        self.tokens = max(self.tokens, end)
+        return room[0][:, :, :end], room[1][:, :, :end]
+
+
 @wrong("13.1", "values-are-keys")
 class CopiedTheLine(Given):
     def append(self, layer, k, v):
@@ -304,6 +324,12 @@ class ListsOfStepsInTheDict(Given):
         keys.append(k)
         values.append(v)
         return torch.cat(keys, dim=2), torch.cat(values, dim=2)
+
+
+@wrong("13.1", "seq-len-not-a-property")
+class ForgetsTheProperty(Given):
+    def seq_len(self):
+        return max((keys.shape[2] for keys, _ in self._held.values()), default=0)
 
 
 @wrong("13.1", "seq-len-stays")
@@ -623,6 +649,11 @@ def in_per_cent(lengths, max_len):
 @share("tokens-not-share")
 def just_the_tokens(lengths, max_len):
     return sum(lengths)
+
+
+@share("mean-length")
+def the_mean_length(lengths, max_len):
+    return mean(lengths)
 
 
 @share("tokens-wasted")

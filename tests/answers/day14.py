@@ -702,6 +702,22 @@ class SkipsWhatItDoesNotKnow(After3):
                 self.free(block)
 
 
+@wrong("14.4", "pushes-bad")
+class MovesTheListAsItIs(After3):
+    def free_all(self, block_ids):
+        self._allocated -= set(block_ids)
+        self._free.extend(block_ids)
+
+
+@wrong("14.4", "refuses-what-is-out")
+class AsksTheGuardAfterwards(After3):
+    def free_all(self, block_ids):
+        block_ids = list(block_ids)
+        for block in block_ids:
+            self.free(block)
+        self._require_allocated(block_ids)
+
+
 @wrong("14.4", "unnamed-block")
 class ChecksWithoutAName(After3):
     def free_all(self, block_ids):

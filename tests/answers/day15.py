@@ -157,6 +157,13 @@ class ForgetsTheCount(Parts):
         self.block_ids += self.allocator.allocate_for(max(0, num_tokens - self.room))
 
 
+@wrong("15.1", "count-of-another-type")
+class CountsInFloats(Parts):
+    def append(self, num_tokens=1):
+        self.block_ids += self.allocator.allocate_for(max(0, num_tokens - self.room))
+        self.num_tokens += float(num_tokens)
+
+
 @wrong("15.1", "wrong-count")
 class SetsTheCount(Parts):
     def append(self, num_tokens=1):

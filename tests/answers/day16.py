@@ -272,6 +272,12 @@ def as_many_blocks_from_the_front(memory, block_ids, num_tokens):
     return memory[: len(block_ids)].flatten(0, 1)[:num_tokens].transpose(0, 1).unsqueeze(0)
 
 
+@wrong("16.2", "run-from-the-first-block")
+def one_slice_from_the_first_block(memory, block_ids, num_tokens):
+    start = block_ids[0] * memory.shape[1]
+    return flat(memory)[start : start + num_tokens].transpose(0, 1).unsqueeze(0)
+
+
 @wrong("16.2", "by-offset")
 def transposes_once_too_often(memory, block_ids, num_tokens):
     held = memory[block_ids].transpose(0, 1).reshape(-1, *memory.shape[2:])

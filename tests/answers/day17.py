@@ -191,6 +191,14 @@ def at_least_k_of_the_probability(logits, temperature=1.0, top_k=None, top_p=Non
     return nucleus(scores, top_p)
 
 
+@wrong("17.1", "not-a-number")
+def subtracts_infinity(logits, temperature=1.0, top_k=None, top_p=None):
+    scores = logits / temperature
+    if top_k:
+        scores = scores - (scores < scores.topk(min(top_k, len(scores))).values[-1]) * math.inf
+    return nucleus(scores, top_p)
+
+
 @wrong("17.1", "ties-cut")
 def by_the_indices_of_topk(logits, temperature=1.0, top_k=None, top_p=None):
     scores = logits / temperature

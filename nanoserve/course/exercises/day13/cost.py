@@ -94,11 +94,11 @@ def _is_number(came: object) -> bool:
 
 
 def tokens_over_reserved(probe: Probe) -> None:
-    """three requests, each in room for 100"""
-    came = _share(probe, [10, 20, 30], 100)
-    giveaways = {"no-return": None, "wasted-share": 0.8, "per-cent": 20.0, "tokens-not-share": 60, "inverted": 5.0}
-    giveaways |= {"one-reservation": 0.6, "longest-for-all": 2 / 3, "integer-division": 0, "tokens-wasted": 240}
-    _is(probe, came, 0.2, "other-share", giveaways)
+    """three requests, each in room for 50"""
+    came = _share(probe, [5, 15, 40], 50)
+    giveaways = {"no-return": None, "wasted-share": 0.6, "per-cent": 40.0, "tokens-not-share": 60, "inverted": 2.5}
+    giveaways |= {"one-reservation": 1.2, "longest-for-all": 0.5, "integer-division": 0, "tokens-wasted": 90}
+    _is(probe, came, 0.4, "other-share", giveaways | {"mean-length": 20.0})
 
 
 def a_share_is_not_rounded(probe: Probe) -> None:

@@ -5,7 +5,7 @@ from itertools import product
 from numbers import Integral
 
 from nanoserve.allocator import KVCacheExhausted
-from nanoserve.course.probe import Probe, Traced, kind, named, show
+from nanoserve.course.probe import Mismatch, Probe, Traced, kind, named, show
 
 
 def takes_the_ceiling(probe: Probe) -> None:
@@ -95,7 +95,8 @@ def a_sequence_goes_back(probe: Probe) -> None:
     pool = probe.new("pool", 6, 16)
     first = pool.allocate_for(40)
     pool.allocate_for(20)
-    pool.free_all(first)
+    with probe.on_error(ValueError, slip="refuses-what-is-out", match=r"^block \d"):
+        pool.free_all(first)
     slips = {"frees-everyone": (0, 6), "frees-nothing": (5, 1), "one-left-behind": (3, 3)}
     slips |= {"still-marked": (5, 4), "list-in-list": (2, 2)}
     probe.equal((pool.num_used, pool.num_free), (2, 4), "wrong-blocks-freed", slips)
@@ -119,12 +120,13 @@ def nothing_moves_before_all_is_checked(probe: Probe) -> None:
     for bad, slip in (([0, 1, 5], "half-way"), ([0, 0], "duplicate-moved-first"), ([5, 0], "half-way")):
         pool = probe.new("pool", 6, 16)
         pool.allocate_for(40)
-        error = probe.raises(
-            ValueError,
-            pool.free_all,
-            bad,
-            slips={None: "duplicate-dropped" if slip == "duplicate-moved-first" else "skips-bad", Exception: slip},
-        )
+        unheard = "duplicate-dropped" if slip == "duplicate-moved-first" else "skips-bad"
+        try:
+            error = probe.raises(ValueError, pool.free_all, bad, slips={None: unheard, Exception: slip})
+        except Mismatch as finding:
+            if finding.slip == "skips-bad" and pool.num_free == 6:
+                finding.slip = "pushes-bad"
+            raise
         probe.equal((pool.num_free, pool.num_used), (3, 3), slip)
         block = "0" if bad == [0, 0] else "5"
         if block not in str(error):

@@ -130,8 +130,11 @@ def a_block_begins_at_id_times_size(probe: Probe) -> None:
         probe.fail("20", "5", "offset-times-size" if table.slot(1) == 9 else "not-multiplied")
     if isinstance(came, bool) or not isinstance(came, Integral | tuple | None):
         probe.fail("20, an int", f"{show(came)}, {kind(came)}", "not-an-integer")
-    if isinstance(came, tuple) and len(came) > 2:  # a pair times a number is the pair again and again
-        probe.fail("20", show(came), "pair-as-number")
+    if isinstance(came, tuple) and len(came) != 2:  # a pair times a number is the pair again and again
+        slip = "pair-as-number" if len(came) > 2 else "not-an-integer"
+        probe.fail("20, an int", f"{show(came)}, {kind(came)}", slip)
+    if came == 0 and table.slot(1) != 1:
+        probe.fail("20", "0", "wrong-slot")
     probe.equal(came, 20, "wrong-slot", slips)
 
 

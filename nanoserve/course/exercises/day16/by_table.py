@@ -35,6 +35,7 @@ def in_the_tables_order(probe: Probe) -> None:
         "last-block-first": _read(memory, table[::-1]),
         "by-offset": by_offset,
         "newest-first": history.flip(2),
+        "run-from-the-first-block": _read(memory, [3, 4, 5]),
     }
     same_history(probe, _gather(probe, memory, table, 12), history, "wrong-tokens", slips, "held")
 

@@ -158,6 +158,8 @@ def _compare(
         probe.fail(f"a row of {expected.dtype}", f"one of {came.dtype}", "other-dtype")
     if _alike(came, expected):
         return
+    if came.isnan().any():
+        probe.fail(_told(expected), _told(came), "not-a-number")
     for name, row in (giveaways or {}).items():
         if _alike(came, torch.as_tensor(row, dtype=torch.float32)):
             slip = name

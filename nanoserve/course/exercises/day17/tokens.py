@@ -31,7 +31,8 @@ def the_tokens_come(probe: Probe) -> None:
         giveaways["ends-too-soon"] = expected[: len(came)]
     probe.equal(came, expected, "does-not-stop" if len(came) == MOST else "other-tokens", giveaways)
     run = Run(probe, num_new=0)
-    probe.equal(run.rest(), [], "none-is-none")
+    with probe.on_error(UnboundLocalError, slip="none-is-none"):
+        probe.equal(run.rest(), [], "none-is-none")
     run.must(not run.model.steps, "no step of the model", f"{len(run.model.steps)}", "none-is-none")
 
 
