@@ -778,6 +778,20 @@ class ForgetsToAccept(Step):
         self.count()
 
 
+@wrong("23.3", "leaves-too-early")
+class TurnedRound(Step):
+    def complete(self, request):
+        return not request.is_complete
+
+
+@wrong("23.3", "prompt-grows")
+class AddsToThePrompt(Step):
+    def _accept(self, batch, tokens):
+        for request, token in zip(batch, tokens, strict=True):
+            request.run.prompt.append(token)
+        super()._accept(batch, tokens)
+
+
 @wrong("23.3", "prompt-fed-again")
 class FeedsThePrompt(Step):
     def fed(self, request):

@@ -5,8 +5,8 @@ import torch
 from nanoserve.block_table import BlockTable
 from nanoserve.cache import NaiveKVCache
 from nanoserve.course.exercises.day22.numbered import BLOCK, new_pool, prefilled
+from nanoserve.course.exercises.day22.small_model import small_model
 from nanoserve.course.probe import Probe, kind
-from nanoserve.course.small_llama import small_llamas
 from nanoserve.pool import KVPool
 from nanoserve.prefill import PrefillCache, left_pad
 
@@ -98,7 +98,7 @@ def each_slot_counts_for_itself(probe: Probe) -> None:
 
 def a_step_of_a_model_goes_right(probe: Probe) -> None:
     """steps of a small model give each text the logits that it has alone"""
-    model, _ = small_llamas("cpu")
+    model = small_model()
     texts = {2: [5, 9, 3, 7, 1, 8], 0: [4, 6]}
     probe.calls.clear()
     slots = probe.record(

@@ -26,11 +26,14 @@ def a_request_gets_a_token_in_each_step(probe: Probe) -> None:
         probe.fail("A.tokens of ints", f"A.tokens: {came}", "tensors-for-ids")
     if not all(isinstance(token, Integral) for token in came):
         probe.fail("A.tokens of ints", f"A.tokens: {came}", "floats-for-ids")
+    if came == [11] and a.state != "running":
+        probe.fail("A goes on, with 1 token of 5", f"A.state {a.state!r}", "leaves-too-early")
     giveaways = {"token-not-kept": [[11]], "prompt-fed-again": [[11, 11]], "a-row-of-logits": [[11, 1]]}
     probe.equal([came], [[11, 12]], "other-second-token", giveaways)
     trial.step()
     giveaways = {"first-token-fed": [[11, 12, 12]]}
     probe.equal(trial.tokens(a), [[11, 12, 13]], "other-third-token", giveaways)
+    probe.equal(probe.record("A.run.prompt", lambda: a.run.prompt), [40, 10], "prompt-grows")
 
 
 def each_row_belongs_to_its_slot(probe: Probe) -> None:

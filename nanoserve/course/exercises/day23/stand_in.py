@@ -17,13 +17,13 @@ class CountingModel:
         steps: decode steps so far.
     """
 
-    config = SimpleNamespace(
-        num_hidden_layers=1, num_key_value_heads=1, head_dim=1, vocab_size=64, max_position_embeddings=2**20
-    )
     device, dtype, eos_token_ids = torch.device("cpu"), torch.float32, frozenset()
 
     def __init__(self) -> None:
         self.fails, self.steps = False, 0
+        self.config = SimpleNamespace(  # its own: what is changed in one is not changed in the next
+            num_hidden_layers=1, num_key_value_heads=1, head_dim=1, vocab_size=64, max_position_embeddings=2**20
+        )
 
     def __call__(self, input_ids: torch.Tensor, cache: PrefillCache | Slots) -> torch.Tensor:
         """The logits of each row's last token, (batch, 1, vocab_size)."""
