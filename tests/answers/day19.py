@@ -1138,6 +1138,18 @@ def masks_the_store_alone(
 
 
 @triton.jit
+def never_loads_the_ids(
+    pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
+):
+    tokens, dims = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, DIM_PAD)
+    ids = table_ptr + tokens // size
+    slots = ids * size + tokens % size
+    mask = (tokens < n)[:, None] & (dims < DIM)[None, :]
+    rows = tl.load(pool_ptr + slots[:, None] * DIM + dims[None, :], mask=mask)
+    tl.store(out_ptr + tokens[:, None] * DIM + dims[None, :], rows, mask=mask)
+
+
+@triton.jit
 def divides_with_a_slash(
     pool_ptr, table_ptr, out_ptr, n, size, DIM: tl.constexpr, DIM_PAD: tl.constexpr, TILE: tl.constexpr
 ):
@@ -1305,6 +1317,7 @@ _WRONG = {
     },
     "19.3": {
         "float-in-a-pointer": divides_with_a_slash,
+        "pointer-for-a-number": never_loads_the_ids,
         "shapes-do-not-meet": lays_the_slots_across,
         "times-the-block-size": begins_a_block_further,
         "input-written": writes_into_the_pool,

@@ -43,6 +43,11 @@ _SAID = {
     "no-pointer": "Unsupported ptr type",
     "no-mask": "Mask must have boolean",
 }
+# What beside a pointer it refuses.
+_ADDED = {
+    "float-in-a-pointer": r"triton\.language\.b?float",
+    "pointer-for-a-number": r"(triton\.language\.u?int|point)",
+}
 _KINDS = AssertionError, AttributeError, IndexError, NameError, TypeError, ValueError
 
 
@@ -53,14 +58,13 @@ def no_triton(probe: Probe, indexed: str = "indexed") -> Iterator[None]:
     Args:
         indexed: the slip when something was indexed, or gone through, that is no list.
     """
-    a_float = r"invalid operands of type pointer<\w+> and triton\.language\.b?float"
     try:
         with ExitStack() as told:
             for slip, words in (_SAID | {indexed: "unsupported tensor index"}).items():
                 told.enter_context(probe.on_error(*_KINDS, slip=slip, match=words))
-            told.enter_context(
-                probe.on_error(Exception, slip="float-in-a-pointer", match=a_float)
-            )  # a type of Triton's
+            for slip, operand in _ADDED.items():  # an error of a type of Triton's
+                words = rf"invalid operands of type pointer<\w+> and {operand}"
+                told.enter_context(probe.on_error(Exception, slip=slip, match=words))
             yield
     except NameError as error:
         name = re.search(r"name '(\w+)' is not defined", str(error))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from nanoserve.course.exercises.day19.misuses import NO_PYTHON, keeps_its_pointers
-from nanoserve.course.exercises.day20.numbers import same_numbers
+from nanoserve.course.exercises.day19.misuses import NO_PYTHON, keeps_its_pointers, masked_by_and
+from nanoserve.course.exercises.day20.numbers import nearly, same_numbers
 from nanoserve.course.exercises.day20.pools import Inputs, attend, compile_it, poisoned
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled
@@ -31,12 +31,14 @@ def one_head_one_tile(probe: Probe) -> None:
     total = _weights(inputs).sum()
     slips = {
         "nothing-stored": undefined(1, 1, 4),
+        "no-tile-folded": torch.zeros(1, 1, 4),
         "not-divided": right * total,
         "scale-left-out": replace(inputs, scale=1.0).expected(),
         "scale-of-its-own": replace(inputs, scale=0.5).expected(),
         "keys-for-values": replace(inputs, v=inputs.k).expected(),
         "values-for-keys": replace(inputs, k=inputs.v).expected(),
         "last-token-left-out": inputs.over(0, [0, 1, 2]),
+        "stored-in-16-bits": lambda came: nearly(came, right),
         "step-of-one": inputs.over(0, [0, 1, 2, 3, 1, 2, 3, 2, 3, 3]),
     }
     _attended(probe, inputs, "wrong-attention", slips, "one-too-far")
@@ -68,7 +70,11 @@ def heads_in_groups(probe: Probe) -> None:
         "one-query-for-all": replace(inputs, q=inputs.q[:, [0, 0, 2, 2]]).expected(),
         "one-head-of-the-group": first_only,
     }
-    _attended(probe, inputs, "wrong-heads", slips, "heads-too-far", race="heads-in-one-place")
+
+    def outside(access: Access) -> str:
+        return "grid-axes" if access.tensor in ("lens", "table") else "heads-too-far"
+
+    _attended(probe, inputs, "wrong-heads", slips, outside)
 
 
 def a_group_of_three(probe: Probe) -> None:
@@ -106,7 +112,7 @@ def the_last_tile_is_not_full(probe: Probe) -> None:
     stale = inputs.v.isnan().flatten().nonzero().flatten()
     read = torch.cat([torch.as_tensor(access.elements) for access in run.accesses if access.tensor == "v"] or [stale])
     read, behind = read[torch.isin(read, stale)], stale[-inputs.v[0, 0].numel() :]  # the pool's last slot is token 5's
-    nan = (
+    nan = masked_by_and(probe) or (
         "no-other" if not len(read) else "one-token-too-many" if torch.isin(read, behind).all() else "values-not-masked"
     )
     slips = {
@@ -124,9 +130,10 @@ def a_width_that_is_no_power_of_two(probe: Probe) -> None:
 
     def outside(access: Access) -> str:
         masked = access.tensor in ("q", "out") and len(access.elements) == 3
-        return "padded-stride" if masked else "width-not-masked"
+        return "padded-stride" if masked else unmasked
 
-    _attended(probe, inputs, "wrong-width", slips, outside, race="width-not-masked")
+    unmasked = masked_by_and(probe) or "width-not-masked"
+    _attended(probe, inputs, "wrong-width", slips, outside, race=unmasked)
 
 
 def _attended(

@@ -131,7 +131,11 @@ def attend(
     probe.calls.append(f"{heads}, lengths {inputs.lengths.tolist()}, blocks of {size}, tiles of {tile}")
     arguments, constants = inputs.arguments(out)
     grid = (len(inputs.q), inputs.k.shape[2], _splits(out))
-    with probe.on_error(NameError, slip="unknown-name", match="is not defined"), no_triton(probe):
+    with (
+        probe.on_error(NameError, slip="unknown-name", match="is not defined"),
+        probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
+        no_triton(probe),
+    ):
         return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
 
 
