@@ -441,6 +441,12 @@ def without_a_dimension(pad_lens, num_tokens, device):
     return (triangle(num_tokens, device) & own | itself(num_tokens, device)).expand(len(pad_lens), 1, -1, -1)
 
 
+@alike("22.2", "rows-meet-columns")
+def real_without_its_dimension(pad_lens, num_tokens, device):
+    mask = triangle(num_tokens, device) & real(pad_lens, num_tokens, device) | itself(num_tokens, device)
+    return mask[None, None]
+
+
 @wrong("22.2", "other-rows")
 def rows_upside_down(pad_lens, num_tokens, device):
     return padded_causal_mask(pad_lens[::-1], num_tokens, device)
