@@ -124,6 +124,13 @@ class ForgetsTheBlock(After1):
         self._allocated.remove(block_id)
 
 
+@wrong("14.1", "list-on-the-stack")
+class PushesAList(After1):
+    def free(self, block_id):
+        self._allocated.remove(block_id)
+        self._free.append([block_id])
+
+
 @wrong("14.1", "still-marked")
 class KeepsTheMark(After1):
     def free(self, block_id):

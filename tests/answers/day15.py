@@ -216,6 +216,15 @@ class ReplacesTheTable(Parts):
         self.num_tokens += num_tokens
 
 
+@wrong("15.1", "blocks-moved")
+class TakesThemAllAnew(Parts):
+    def append(self, num_tokens=1):
+        old = self.block_ids
+        self.block_ids = self.allocator.allocate_for(self.num_tokens + num_tokens)
+        self.allocator.free_all(old)
+        self.num_tokens += num_tokens
+
+
 @wrong("15.1", "one-early")
 class TakesTheNextOneWhenFull(Parts):
     def append(self, num_tokens=1):
@@ -527,6 +536,12 @@ class UpToTheEdge(Ask):
 class TheSlot(Ask):
     def inside(self, p, size):
         return self.block_ids[p // size] * size + p % size
+
+
+@wrong("15.2", "one-number")
+class AddsThemUp(Ask):
+    def inside(self, p, size):
+        return self.block_ids[p // size] + p % size
 
 
 @wrong("15.2", "block-alone")

@@ -88,7 +88,7 @@ def what_else_is_there_stays(probe: Probe) -> None:
         "added-to-the-old": old + cleared,
         "only-where-empty": old,
     }
-    _write(probe, old, slots, new, "wrong-slot", slips)
+    _write(probe, old.clone(), slots, new, "wrong-slot", slips)
 
 
 def any_pool_any_order(probe: Probe) -> None:

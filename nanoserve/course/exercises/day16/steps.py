@@ -45,7 +45,7 @@ def append(
     line = f"{name}.append({layer}, k, v)  # {which}"
     k, v = keys(tokens, layer), values(tokens, layer)
     try:
-        with _named_errors(probe):
+        with _named_errors(probe, slip):
             came = probe.record(line, cache.append, layer, k, v, shows_result=False)
     except IndexError as error:
         if "outside a sequence" not in str(error) and "list index" not in str(error):
@@ -61,18 +61,19 @@ def append(
 
 
 @contextmanager
-def _named_errors(probe: Probe) -> Iterator[None]:
-    """torch's errors that have one likely cause in a step."""
+def _named_errors(probe: Probe, slip: str) -> Iterator[None]:
+    """torch's errors that have one likely cause in a step; all of them are told `slip`, where that is not ""."""
     torch_errors = (IndexError, RuntimeError)
     row = rf"\[\d+, {HEADS}, {WIDTH}\]"
+    other_tokens = f"Number of indices|{row} cannot .*{row}"
     whole_pool = (
         rf"destination dimensionality \(4\)|dimension 0 with size {LAYERS}$|shape \[\d+(, \d+)+, {HEADS}, {WIDTH}\]$"
     )
     with (
-        probe.on_error(TypeError, slip="list-for-a-tensor", match="must be Tensor, not list"),
-        probe.on_error(*torch_errors, slip="index-of-floats", match="int32 or int64|must be long|long tensor"),
-        probe.on_error(*torch_errors, slip="layer-forgotten", match=whole_pool),
-        probe.on_error(*torch_errors, slip="slots-for-other-tokens", match=f"Number of indices|{row} cannot .*{row}"),
+        probe.on_error(TypeError, slip=slip or "list-for-a-tensor", match="must be Tensor, not list"),
+        probe.on_error(*torch_errors, slip=slip or "index-of-floats", match="int32 or int64|must be long|long tensor"),
+        probe.on_error(*torch_errors, slip=slip or "layer-forgotten", match=whole_pool),
+        probe.on_error(*torch_errors, slip=slip or "slots-for-other-tokens", match=other_tokens),
     ):
         yield
 

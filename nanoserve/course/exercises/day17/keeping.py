@@ -78,14 +78,27 @@ def top_p_keeps_the_nucleus(probe: Probe) -> None:
         "p-and-one": _only(1, 3, 0),
         "keeps-the-tail": _only(0, 2),
         "not-mapped-back": _only(2, 3),
+        "probabilities": _only(1, 3).softmax(0).where(_only(1, 3).isfinite(), torch.tensor(_OUT)),
     }
-    if isinstance(came, torch.Tensor) and came.shape == _ROW.shape and _alike(came, _only(0, 1)):
-        came, giveaways["not-mapped-back"] = _only(0, 1), _only(0, 1)  # the same slip in descending order
-    elif isinstance(came, torch.Tensor) and came.shape == _ROW.shape and _alike(came.sort()[0], _only(1, 3).sort()[0]):
-        giveaways["sorted-by-top-p"] = came  # the right logits, in whatever order
+    if isinstance(came, torch.Tensor) and came.shape == _ROW.shape:
+        giveaways |= _of_the_order(probe, came)
     _compare(probe, came, _only(1, 3), "other-top-p", giveaways)
     _compare(probe, _call(probe, _ROW, 1.0, None, 0.9), _only(1, 3, 0), "other-top-p")
     _compare(probe, _call(probe, _ROW, 1.0, None, 0.96), _ROW, "other-top-p", {"share-of-the-tokens": _only(1, 3, 0)})
+
+
+def _of_the_order(probe: Probe, came: torch.Tensor) -> dict[str, torch.Tensor]:
+    """`came` under the name of what it looks like, where it has the right logits, or the mask's places mixed up."""
+    if _alike(came.sort().values, _only(1, 3).sort().values):
+        return {"sorted-by-top-p": came}
+    if _alike(came, _only(0, 1)):
+        return {"not-mapped-back": came}  # in descending order
+    if _alike(came, _only(0, 2)):  # the tail, or `out[order]` for `order[out]`: in another row they differ
+        other = torch.tensor([0.3, 0.15, 0.5, 0.05]).log() + 4
+        kept = probe.subject(other.clone(), 1.0, None, 0.7)
+        if isinstance(kept, torch.Tensor) and kept.isfinite().tolist() == [True, False, False, True]:
+            return {"not-mapped-back": came}
+    return {}
 
 
 def the_likeliest_always_stays(probe: Probe) -> None:
