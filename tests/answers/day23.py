@@ -85,6 +85,16 @@ def a_batch_among_the_arguments(self, batch=[]):  # noqa: B006
     return batch
 
 
+@wrong("23.1", "runs-already")
+def all_that_are_here(self):
+    batch = []
+    for request in self.requests.values():
+        if not self.slots.can_admit([r.stored_soon for r in [*batch, request]]):
+            break
+        batch.append(request)
+    return batch
+
+
 @wrong("23.1", "kept-on-the-scheduler")
 def a_batch_of_the_schedulers(self):
     self.batch = getattr(self, "batch", [])
@@ -134,6 +144,22 @@ def turns_the_line_as_it_looks(self):
         if not self.slots.can_admit([r.stored_soon for r in [*batch, request]]):
             break
         batch.append(request)
+    return batch
+
+
+@alike("23.1", "line-turned")
+def makes_room_for_them(self):
+    batch = reference.next_in_line(self)
+    if len(batch) < len(self.waiting) and self.running:
+        self.preempt(next(reversed(self.running.values())))
+    return batch
+
+
+@alike("23.1", "requests-changed")
+def forgets_who_does_not_fit(self):
+    batch = reference.next_in_line(self)
+    for request in list(self.waiting)[len(batch) :]:
+        self.requests.pop(request.id, None)
     return batch
 
 

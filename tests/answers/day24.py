@@ -717,6 +717,28 @@ class PopsTheNewest(Gives):
         return self.running.popitem()[1]
 
 
+@wrong("24.2", "nobody-left-to-go")
+class AsksBeforeTheLoop(Gives):
+    def make_room(self):
+        there_is_room = self.slots.reserve_step()
+        while not there_is_room:
+            self.preempt(self.victim())
+
+
+@alike("24.2", "nobody-left-to-go")
+class TheConditionTurnedRound(Gives):
+    def make_room(self):
+        while self.slots.reserve_step():
+            self.preempt([*self.running.values()][-1])
+
+
+@wrong("24.2", "asks-for-another-number")
+class AsksForTheRest(Gives):
+    def release(self, request):
+        super().release(request)
+        request.run = request.run._replace(max_new_tokens=request.run.max_new_tokens - len(request.tokens))
+
+
 @wrong("24.2", "without-need")
 class PreemptsThenAsks(Gives):
     def make_room(self):
@@ -1122,6 +1144,12 @@ class CountsHeads(Admits):
         self._recomputed += sum(bool(request.tokens) for request in batch)
 
 
+@wrong("24.3", "not-each-counted")
+class CountsTheLongest(Admits):
+    def count(self, batch):
+        self._recomputed += max((len(request.token_ids) - 1 for request in batch if request.tokens), default=0)
+
+
 @wrong("24.3", "recomputed-as-new")
 class CountsThemAsNew(Admits):
     def count(self, batch):
@@ -1272,6 +1300,25 @@ class StartsAndCountsFirst(StartsFirst):
 
     def count(self, batch):
         pass
+
+
+@wrong("24.3", "called-running-too-early")
+class CallsThemRunningFirst(Admits):
+    def texts(self, batch):
+        for request in batch:
+            request.state = "running"
+        return super().texts(batch)
+
+
+@wrong("24.3", "others-released")
+class FreesTheSlots(Admits):
+    def store(self, slots, prefill, pad_lens):
+        try:
+            super().store(slots, prefill, pad_lens)
+        except RuntimeError:
+            for slot in list(self.slots.tables):
+                self.slots.release(slot)
+            raise
 
 
 @wrong("24.3", "lost-in-the-failure")

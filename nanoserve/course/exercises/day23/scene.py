@@ -82,8 +82,11 @@ class Scene:
             self.probe.fail("a list of requests", kind(came), "another-collection")
         if came is self.scheduler.waiting:
             self.probe.fail("a list of its own", "`self.waiting` itself", "the-line-itself")
-        if any(isinstance(request, Request) and request not in line for request in came):
-            self.probe.fail(f"some of {line}", f"{list(came)}, not all of them of this line", "kept-from-before")
+        strangers = [request for request in came if isinstance(request, Request) and request not in line]
+        if strangers:
+            runs = any(request in self.scheduler.running.values() for request in strangers)
+            slip = "runs-already" if runs else "kept-from-before"
+            self.probe.fail(f"some of {line}", f"{list(came)}, not all of them of this line", slip)
         return list(came)
 
     def leaves(self, request: Named, state: str) -> None:

@@ -77,6 +77,7 @@ TASKS = (
             coming_back.the_text_goes_on_where_it_was,
             coming_back.what_is_computed_again_is_counted,
             coming_back.old_and_new_come_together,
+            coming_back.two_come_back_together,
             coming_back.it_may_happen_again,
             coming_in.who_is_complete_leaves_at_once,
             coming_back.a_seed_draws_once_a_token,

@@ -37,6 +37,19 @@ def what_is_computed_again_is_counted(probe: Probe) -> None:
     probe.equal(tokens, 4, "recomputed-as-new")
 
 
+def two_come_back_together(probe: Probe) -> None:
+    """two come back together, and both are counted"""
+    trial = Trial(probe)
+    a, b = trial.submit("A", [40, 10], 9), trial.submit("B", [20], 9)
+    trial.step()
+    trial.step()
+    trial.preempt(b)
+    trial.preempt(a)
+    trial.admit()
+    probe.equal(trial.tokens(a, b), [[11, 12, 13, 14], [21, 22, 23, 24]], "together-mixed")
+    probe.equal(trial.recomputed(), 7, "not-each-counted")
+
+
 def old_and_new_come_together(probe: Probe) -> None:
     """one comes back and one comes in, together"""
     trial = Trial(probe)

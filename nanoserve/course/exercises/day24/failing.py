@@ -21,6 +21,8 @@ def a_prefill_that_failed_has_not_happened(probe: Probe) -> None:
     }
     told = "waiting {0[0]}, running {0[1]}, recomputed {0[2]}".format
     probe.equal(came, (["A"], [], 0), "not-as-before", giveaways, told=told)
+    state = probe.record("A.state, A.slot", lambda: (a.state, a.slot))
+    probe.equal(state, ("waiting", None), "called-running-too-early")
     trial.model.prefill_fails = False
     trial.admit()
     probe.equal(trial.tokens(a), [[11, 12, 13, 14]], "lost-in-the-failure")
@@ -40,11 +42,14 @@ def nothing_is_stored_before_the_choice(probe: Probe) -> None:
 def nobody_runs_without_their_blocks(probe: Probe) -> None:
     """the device's memory runs out while the slots store, and nobody runs"""
     trial = Trial(probe)
+    b = trial.submit("B", [20], 5)
+    trial.admit()
     trial.submit("A", [40, 10], 5)
     trial.slots.admit = _raise
     probe.calls.append("slots.admit raises")
     probe.raises(RuntimeError, trial.admit, slips={None: "store-swallowed"})
-    probe.equal(trial.running(), [], "started-before-stored")
+    probe.equal(trial.running(), ["B"], "started-before-stored")
+    probe.equal(trial.lengths(b), [1], "others-released")
 
 
 def _raise(*args: object) -> NoReturn:

@@ -55,6 +55,8 @@ def prompt_and_text_stay(probe: Probe) -> None:
     giveaways = {"text-thrown-away": (6, []), "text-in-the-prompt": (7, [])}
     told = "{0[0]} prompt tokens and new ones {0[1]}".format
     probe.equal(came, (6, [7]), "text-changed", giveaways, told=told)
+    asked = probe.record("B.run.max_new_tokens", lambda: b.run.max_new_tokens)
+    probe.equal(asked, 5, "asks-for-another-number")
 
 
 def it_is_counted(probe: Probe) -> None:

@@ -14,7 +14,10 @@ class Shortage(Scene):
 
     def makes_room(self) -> None:
         """Let the learner's scheduler make room for the next step."""
-        with self.probe.on_error(KeyError, slip="taken-out-first"):
+        with (
+            self.probe.on_error(KeyError, slip="taken-out-first"),
+            self.probe.on_error(StopIteration, IndexError, slip="nobody-left-to-go"),
+        ):
             self.probe.record("scheduler.make_room()", self.scheduler.make_room, shows_result=False)
 
     def running(self) -> dict[int, Named]:
