@@ -18,6 +18,7 @@ REFUSED = NO_PYTHON | {
     "Boolean value": "if-on-a-vector",
     "oop-carried": "type-changes",
     "power of 2": "not-padded",
+    "K >= 16": "dot-always",
     "incompatible dimensions": "wrong-shape",
     "": "not-compiled",
 }
@@ -35,6 +36,7 @@ def one_head_one_tile(probe: Probe) -> None:
         "not-divided": right * total,
         "scale-left-out": replace(inputs, scale=1.0).expected(),
         "scale-of-its-own": replace(inputs, scale=0.5).expected(),
+        "scaled-twice": replace(inputs, scale=inputs.scale**2).expected(),
         "keys-for-values": replace(inputs, v=inputs.k).expected(),
         "values-for-keys": replace(inputs, k=inputs.v).expected(),
         "last-token-left-out": inputs.over(0, [0, 1, 2]),
