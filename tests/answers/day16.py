@@ -145,6 +145,12 @@ def begins_with_an_empty_memory(memory, slots, new):
     flat(memory)[slots] = rows(new)
 
 
+@wrong("16.1", "other-slots-changed")
+def clears_up_to_the_last_slot(memory, slots, new):
+    flat(memory)[: slots.max()] = 0
+    flat(memory)[slots] = rows(new)
+
+
 @wrong("16.1", "clears-its-blocks")
 def clears_the_blocks_that_it_touches(memory, slots, new):
     memory[slots // memory.shape[1]] = 0
