@@ -54,8 +54,8 @@ def says_none_where_nobody_waits(self):
 
 
 @wrong("23.1", "no-list")
-def yields_them(self):
-    yield from reference.next_in_line(self)
+def one_by_one(self):
+    return (request for request in reference.next_in_line(self))
 
 
 @wrong("23.1", "another-collection")
@@ -513,6 +513,26 @@ def pops_the_first(self, request, state):
         self._release(request)
     request.state = state
     del self.requests[request.id]
+
+
+@wrong("23.2", "last-in-line-leaves")
+def pops_the_last(self, request, state):
+    if request.slot is None:
+        self.waiting.pop()
+    else:
+        self._release(request)
+    request.state = state
+    del self.requests[request.id]
+
+
+@wrong("23.2", "line-put-together-again")
+def lines_up_the_rest(self, request, state):
+    waits = request.slot is None
+    reference.leave(self, request, state)
+    if waits:
+        rest = list(self.waiting)
+        self.waiting.clear()
+        self.waiting.extendleft(rest)
 
 
 @wrong("23.2", "other-line")

@@ -115,6 +115,12 @@ class InATensor(Room):
         return torch.tensor([self.due(slot) for slot in self.tables], dtype=torch.long).sum()
 
 
+@alike("24.1", "due-is-no-int")
+class NobodyAddsThem(Room):
+    def _blocks_due(self):
+        return (self.due(slot) for slot in self.tables)
+
+
 @wrong("24.1", "size-written-down")
 class BlocksOfFour(Room):
     def due(self, slot):
@@ -137,6 +143,19 @@ class AnswersInNumPy(Room):
 class SaysNoInNumPy(Room):
     def reserve_step(self):
         return super().reserve_step() or np.False_
+
+
+@alike("24.1", "no-with-room")
+class SaysWhatIsDue(Room):
+    def reserve_step(self):
+        return super().reserve_step() and self._blocks_due()
+
+
+@alike("24.1", "due-twice")
+class ByTheTablesTokens(Room):
+    def due(self, slot):
+        table = self.tables[slot]
+        return self._blocks_for(table.num_tokens + 1) - len(table.block_ids)
 
 
 @alike("24.1", "due-twice")
@@ -315,18 +334,6 @@ class ByTheTable(Room):
     def grow(self, slot):
         table = self.tables[slot]
         table.append(self.lengths[slot] + 1 - table.num_tokens)
-
-
-@wrong("24.1", "promised-only")
-class YieldsTheCount(Room):
-    def _blocks_due(self):
-        yield sum(self.due(slot) for slot in self.tables)
-
-
-@alike("24.1", "promised-only")
-class AnswersLater(Room):
-    async def reserve_step(self):
-        return super().reserve_step()
 
 
 @wrong("24.1", "longest-for-all")

@@ -58,14 +58,20 @@ def the_others_stay(probe: Probe) -> None:
 def who_waits_can_leave(probe: Probe) -> None:
     """who waits can leave too: it has no slot"""
     scene = _busy(probe)
-    c, d = scene.requests["C"], scene.requests["D"]
+    c, d, e = scene.requests["C"], scene.requests["D"], scene.waits("E", 3, 5)
     with (
         probe.on_error(KeyError, slip="no-slot-to-release", match="^None$"),
         probe.on_error(ValueError, slip="not-in-the-line", match="not in"),
     ):
         scene.leaves(d, "aborted")
     waiting = probe.record("scheduler.waiting", lambda: scene.scheduler.waiting)
-    probe.equal(list(waiting), [c], "other-line", {"still-waiting": [c, d], "first-in-line-leaves": [d]})
+    giveaways = {
+        "still-waiting": [c, d, e],
+        "first-in-line-leaves": [d, e],
+        "last-in-line-leaves": [c, d],
+        "line-put-together-again": [e, c],
+    }
+    probe.equal(list(waiting), [c, e], "other-line", giveaways)
     if not isinstance(waiting, deque):
         probe.fail("a deque, as before", kind(waiting), "line-is-no-deque")
     probe.equal(probe.record("D.state", lambda: d.state), "aborted", "always-finished")

@@ -1,7 +1,6 @@
 """Slots of the learner's that keep the books and hold no tensors, and what the verdict tells of them."""
 
 from collections.abc import Mapping
-from inspect import iscoroutine, isgenerator
 from numbers import Integral
 
 import torch
@@ -51,18 +50,14 @@ class Ledger:
 
     def due(self) -> object:
         """The learner's count, a whole number unless it is None."""
-        came = self._ran(self.probe.record("slots._blocks_due()", self.slots._blocks_due), "a number of blocks")
+        came = self.probe.record("slots._blocks_due()", self.slots._blocks_due)
         if came is not None and not isinstance(came, Integral):
             self.probe.fail("an int", f"{kind(came)}: {show(came)}", "due-is-no-int")
         return came
 
     def reserve(self) -> object:
         """The learner's answer."""
-        came = self._ran(self.probe.record("slots.reserve_step()", self.slots.reserve_step), "True or False")
-        if came is not None and not isinstance(came, bool):
-            yes = bool(came)
-            self.probe.fail(f"{yes}", show(came), "not-true-itself" if yes else "not-false-itself")
-        return came
+        return self.probe.record("slots.reserve_step()", self.slots.reserve_step)
 
     def blocks(self) -> list[int]:
         """How many blocks each sequence has."""
@@ -73,13 +68,6 @@ class Ledger:
     def free(self) -> int:
         """How many blocks are free."""
         return self.probe.record("slots.allocator.num_free", lambda: self.slots.allocator.num_free)
-
-    def _ran(self, came: object, wanted: str) -> object:
-        """The answer, unless the method has only promised one."""
-        if isgenerator(came) or iscoroutine(came):
-            came.close()
-            self.probe.fail(wanted, kind(came), "promised-only")
-        return came
 
 
 def seat(slots: Slots, slot: int, num_tokens: int) -> None:

@@ -1,10 +1,12 @@
 """Stages of task 24.1: the blocks are taken for all, or for none."""
 
+from collections.abc import Mapping
+
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.course.exercises.day23.stand_in import CountingModel
 from nanoserve.course.exercises.day24.ledger import BLOCK_SIZE, Ledger, seat
 from nanoserve.course.exercises.day24.traffic import over_pages
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, show
 from nanoserve.pool import KVPool
 
 ALLOCATOR_SAYS = r"needed: \d+; free: \d+ of"  # and not an error that the learner raises
@@ -14,12 +16,11 @@ def blocks_that_are_due_are_taken(probe: Probe) -> None:
     """blocks that are due are taken, and the answer is yes"""
     ledger = Ledger(probe, {0: 4, 1: 6}, num_free=5)
     with probe.on_error(ValueError, slip="grows-by-a-step", match="num_tokens must be 0 or more"):
-        came = ledger.reserve()
-    probe.equal(came, True, "no-with-room", {"nothing-said": None})
+        _answers(probe, ledger, True, "no-with-room", {"nothing-said": None})
     giveaways = {"nothing-taken": [1, 2], "a-block-each": [2, 3]}
     probe.equal(ledger.blocks(), [2, 2], "other-blocks", giveaways)
     ledger = Ledger(probe, {0: 4, 1: 8}, num_free=2)
-    probe.equal(ledger.reserve(), True, "keeps-one-back")
+    _answers(probe, ledger, True, "keeps-one-back")
     probe.equal(ledger.blocks(), [2, 3], "not-for-all")
 
 
@@ -35,13 +36,12 @@ def nobody_is_here(probe: Probe) -> None:
     """all slots are idle: nothing is due, and that is room enough"""
     ledger = Ledger(probe, {}, num_free=1, num_slots=2)
     with probe.on_error(ValueError, slip="longest-of-none", match="empty"):
-        came = ledger.reserve()
-    probe.equal(came, True, "idle-refused")
+        _answers(probe, ledger, True, "idle-refused")
 
 
 def nothing_due_and_nothing_free(probe: Probe) -> None:
     """nothing is due and nothing is free: that is room enough"""
-    probe.equal(Ledger(probe, {0: 3, 1: 6}, num_free=0).reserve(), True, "full-pool-refused")
+    _answers(probe, Ledger(probe, {0: 3, 1: 6}, num_free=0), True, "full-pool-refused")
 
 
 def a_block_due_and_none_free(probe: Probe) -> None:
@@ -51,16 +51,14 @@ def a_block_due_and_none_free(probe: Probe) -> None:
         probe.on_error(KVCacheExhausted, slip="raised-for-no"),
         probe.on_error(KVCacheExhausted, slip="never-asks", match=ALLOCATOR_SAYS),
     ):
-        came = ledger.reserve()
-    probe.equal(came, False, "yes-without-room", {"no-is-not-said": None})
+        _answers(probe, ledger, False, "yes-without-room", {"no-is-not-said": None})
 
 
 def all_or_none(probe: Probe) -> None:
     """with too few for all, nobody gets any"""
     ledger = Ledger(probe, dict.fromkeys(range(5), 4), num_free=1)
     with probe.on_error(KVCacheExhausted, slip="each-asked-alone"):
-        came = ledger.reserve()
-    probe.equal(came, False, "yes-to-some")
+        _answers(probe, ledger, False, "yes-to-some")
     probe.equal(ledger.free(), 1, "given-away", {"taken-for-some": 0})
 
 
@@ -70,23 +68,24 @@ def the_same_step_again_takes_nothing(probe: Probe) -> None:
     for _ in range(BLOCK_SIZE + 1):  # a token more each time would need a block more in the end
         ledger.reserve()
     probe.equal(ledger.blocks(), [2], "taken-again")
-    ledger = Ledger(probe, {0: 4}, num_free=1)
-    ledger.reserve()
-    probe.equal(ledger.reserve(), True, "due-twice")
+    for length, num_free in ((4, 1), (7, 0)):  # the first token of a block, and the last one
+        ledger = Ledger(probe, {0: length}, num_free)
+        ledger.reserve()
+        _answers(probe, ledger, True, "due-twice")
 
 
 def a_row_has_an_end(probe: Probe) -> None:
     """contiguous rows, each a block of `max_len` tokens: a full one cannot go on in its neighbour's"""
     full = Ledger(probe, {0: 8}, num_free=1, num_slots=2, block_size=8, max_len=8)
-    probe.equal(full.reserve(), False, "past-its-row")
+    _answers(probe, full, False, "past-its-row")
     nearly = Ledger(probe, {0: 7, 1: 3}, num_free=0, block_size=8, max_len=8)
-    probe.equal(nearly.reserve(), True, "a-token-short")
+    _answers(probe, nearly, True, "a-token-short")
 
 
 def at_the_end_nobody_gets_any(probe: Probe) -> None:
     """one of three is at `max_len`, and nobody gets any"""
     ledger = Ledger(probe, {0: 4, 1: 8, 2: 4}, num_free=5, max_len=8)
-    probe.equal(ledger.reserve(), False, "one-length-asked")
+    _answers(probe, ledger, False, "one-length-asked")
     probe.equal(ledger.free(), 5, "end-asked-too-late", {"end-asked-in-the-loop": 4})
 
 
@@ -99,3 +98,13 @@ def the_devices_table_follows(probe: Probe) -> None:
     probe.record("slots.reserve_step()", slots.reserve_step)
     came = probe.record("slots.block_tables[0, :2].tolist()", lambda: slots.block_tables[0, :2].tolist())
     probe.equal(came, slots.tables[0].block_ids, "device-not-told")
+
+
+def _answers(
+    probe: Probe, ledger: Ledger, expected: bool, slip: str, slips: Mapping[str, object] | None = None
+) -> None:
+    """One case: the answer is this one, and True or False itself."""
+    came = ledger.reserve()
+    if came is not None and not isinstance(came, bool) and bool(came) is expected:
+        probe.fail(f"{expected}", show(came), "not-true-itself" if expected else "not-false-itself")
+    probe.equal(came, expected, slip, slips)
