@@ -889,7 +889,7 @@ class GrowsInLayerZero(PagedKVCache):
         return [part[: self.seq_len].transpose(0, 1).unsqueeze(0) for part in held]
 
 
-@right("16.3")
+@wrong("16.3", "no-table")
 class NoTableAtAll(KVCache):
     """Blocks straight from the allocator, plain loops, another set of names; an extra argument with a default."""
 
@@ -920,3 +920,21 @@ class NoTableAtAll(KVCache):
     def free(self):
         self.memory.allocator.free_all(self.blocks)
         self.__init__(self.memory, self.name)
+
+
+@right("16.3")
+class PlainLoops(NoTableAtAll):
+    """The same over a block table: plain loops, no index tensors, another set of names."""
+
+    def __init__(self, pool):
+        super().__init__(pool)
+        self.table = BlockTable(pool.allocator)
+
+    def store(self, layer, k, v):
+        self.table.append(max(0, self.count[layer] + k.shape[2] - self.table.num_tokens))
+        self.blocks = self.table.block_ids
+        super().store(layer, k, v)
+
+    def free(self):
+        self.table.free()
+        self.__init__(self.memory)

@@ -55,6 +55,7 @@ TASKS = (
             layer_step.index_tensors_once_a_step,
             layer_step.any_chunks,
             layer_step.store_writes_alone,
+            layer_step.the_blocks_are_told,
         ),
         slips=SLIPS,
     ),

@@ -8,7 +8,7 @@ from nanoserve.allocator import KVCacheExhausted
 from nanoserve.cache import KVPool
 from nanoserve.course.exercises.day16.rows import HEADS, WIDTH, empty, keys, laid, same_history, same_memory, values
 from nanoserve.course.exercises.day16.steps import LAYERS, append, blocks_out, counting, length, new_cache, new_pool
-from nanoserve.course.probe import Probe, named
+from nanoserve.course.probe import Probe, named, show
 
 
 def a_prompt_in_its_slots(probe: Probe) -> None:
@@ -185,3 +185,12 @@ def store_writes_alone(probe: Probe) -> None:
                 probe.fail("no error", named(error), "store-left")
             same_memory(probe, pool.k[layer], right_k, "store-left", {}, f"pool.k[{layer}]")
             same_memory(probe, pool.v[layer], right_v, "store-left", {}, f"pool.v[{layer}]")
+
+
+def the_blocks_are_told(probe: Probe) -> None:
+    """cache.table says where the sequence lies: the cells after this one ask it"""
+    cache = new_cache(probe, new_pool())
+    append(probe, cache, 0, range(6))
+    ids = getattr(getattr(cache, "table", None), "block_ids", None)
+    probe.calls.append(f"cache.table.block_ids → {show(ids)}")
+    probe.equal(ids if ids is None else list(ids), [5, 2], "no-table")
