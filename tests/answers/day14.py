@@ -95,6 +95,18 @@ class NeverMarks(After1):
         return self._free.pop()
 
 
+@wrong("14.1", "sizes-changed")
+class CountsDownNumBlocks(After1):
+    def allocate(self):
+        block = super().allocate()
+        self.num_blocks -= 1
+        return block
+
+    def free(self, block_id):
+        super().free(block_id)
+        self.num_blocks += 1
+
+
 @wrong("14.1", "bare-index-error")
 class LetsTheListRaise(After1):
     def allocate(self):

@@ -26,6 +26,8 @@ def counts_what_is_out(probe: Probe) -> None:
     pool.allocate()
     probe.equal(pool.num_free, 1, "count-of-free")
     probe.equal(pool.num_used, 2, "not-marked-allocated")
+    sizes = getattr(pool, "num_blocks", 3), getattr(pool, "block_size", 16)
+    probe.equal(sizes, (3, 16), "sizes-changed")
 
 
 def an_empty_pool_says_so(probe: Probe) -> None:

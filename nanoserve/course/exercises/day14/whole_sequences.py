@@ -100,6 +100,7 @@ def a_sequence_goes_back(probe: Probe) -> None:
     slips = {"frees-everyone": (0, 6), "frees-nothing": (5, 1), "one-left-behind": (3, 3)}
     slips |= {"still-marked": (5, 4), "list-in-list": (2, 2)}
     probe.equal((pool.num_used, pool.num_free), (2, 4), "wrong-blocks-freed", slips)
+    probe.equal((pool.num_blocks, pool.block_size), (6, 16), "sizes-changed")  # caches ask an allocator for both
 
 
 def the_trace_of_the_day(probe: Probe) -> None:
