@@ -199,8 +199,10 @@ def hands_out_nothing_but_shapes(memory, block_ids, num_tokens):
 
 
 @wrong("16.2", "other-dtype")
-def hands_out_doubles(memory, block_ids, num_tokens):
-    return gather_by_table(memory, block_ids, num_tokens).double()
+def collects_in_float32(memory, block_ids, num_tokens):
+    out = torch.zeros(1, memory.shape[2], num_tokens, memory.shape[3])
+    out[:] = gather_by_table(memory, block_ids, num_tokens)
+    return out
 
 
 @wrong("16.2", "one-head-for-all")

@@ -75,14 +75,18 @@ def memory_of_its_own(probe: Probe) -> None:
 
 
 def any_pool_any_table(probe: Probe) -> None:
-    """pools of any block size, tables in any order"""
+    """pools of any block size and dtype, tables in any order"""
     rng = Random(16)
-    for block_size, heads in ((1, 1), (3, 2), (16, 3), (5, 1)):
+    double = torch.float64
+    for block_size, heads, dtype in ((1, 1, double), (3, 2, torch.float32), (16, 3, double), (5, 1, double)):
         table = rng.sample(range(6), 4)
         num_tokens = 3 * block_size + rng.randrange(1, block_size + 1)
-        history = keys(range(num_tokens), heads=heads)
-        memory = _stored(6, table, history, block_size)
-        with probe.on_error(IndexError, RuntimeError, slip="sizes-written-in"):
+        history = keys(range(num_tokens), heads=heads).to(dtype)
+        memory = _stored(6, table, history, block_size).to(dtype)
+        with (
+            probe.on_error(IndexError, RuntimeError, slip="sizes-written-in"),
+            probe.on_error(RuntimeError, slip="other-dtype", match="dtype|scalar type"),
+        ):
             held = _gather(probe, memory, table, num_tokens)
         same_history(probe, held, history, "wrong-tokens", {}, "held")
 
