@@ -414,6 +414,7 @@ WRONG_KERNELS = [
     ),
     changed("20.4", "share-begins-at-0", (LOOP, LOOP.replace("first", "0"))),
     changed("20.4", "wrong-share", (OUT_AT, OUT_AT.replace("split *", "(tl.num_programs(2) - 1 - split) *"))),
+    changed("20.4", "input-written", (f"    {LOOP}", f"    tl.store(q_at, q * scale, mask=wanted)\n    {LOOP}")),
     changed("20.4", "dot-always", ("held, scale, DOT", "held, scale, True")),
     changed("20.4", "scaled-twice", ("scores(q,", "scores(q * scale,")),
     changed("20.4", "grid-axes", ("tl.load(lens_ptr + batch)", "tl.load(lens_ptr + kv_head)")),

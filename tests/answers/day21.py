@@ -1032,6 +1032,10 @@ combines("print-without-a-text", ("    weights = tl.exp", "    print(lse)\n    w
 combines("outside-the-kernel", ("* splits + share", "* splits * SIZES[0] + share"))
 combines("float-in-a-pointer", ("* splits + share", "* splits / 1 + share"))
 combines("pointer-for-a-number", ("parts_ptr + row", "parts_ptr * row"))
+combines(
+    "input-written",
+    ("    weights = tl.exp", "    tl.store(lse_ptr + row, lse - largest, mask=share < splits)\n    weights = tl.exp"),
+)
 combines("no-pointer", ("tl.load(lse_ptr + row,", "tl.load(row,"))
 combines("no-mask", ("dims, mixed, mask=dims < DIM", "dims, dims < DIM, mixed"))
 combines("one-number-wanted", ("out_head_stride + dims, mixed", "out_head_stride + int(dims), mixed"))

@@ -7,6 +7,7 @@ from nanoserve.course.exercises.day19.misuses import (
     fails_unless_dealt_out,
     keeps_its_pointers,
     masked_by_and,
+    only_writes,
     raised,
     unwritten,
     writers,
@@ -130,7 +131,9 @@ def _copied(
 
 def _tried(probe: Probe, programs: int, block: int, x: torch.Tensor, race: str, outside: Outside) -> Run:
     y = undefined(len(x))
-    return tried(probe, (programs,), x, y, len(x), BLOCK=block, race=race, reads=outside, writes=outside)
+    run = tried(probe, (programs,), x, y, len(x), BLOCK=block, race=race, reads=outside, writes=outside)
+    only_writes(probe, run, "y")
+    return run
 
 
 def _equal(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:

@@ -9,6 +9,7 @@ from nanoserve.course.exercises.day19.misuses import (
     fails_unless_dealt_out,
     keeps_its_pointers,
     masked_by_and,
+    only_writes,
     raised,
     unwritten,
     writers,
@@ -160,7 +161,7 @@ def _run(
 ) -> Run:
     probe.calls.append(f"table = {table}")
     dtype = (pool.tensor if isinstance(pool, Window) else pool).dtype
-    return tried(
+    run = tried(
         probe,
         (-(-tokens // tile),),
         pool,
@@ -175,6 +176,8 @@ def _run(
         reads=outside,
         writes=outside,
     )
+    only_writes(probe, run, "out")
+    return run
 
 
 def _first_row(run: Run, program: int) -> int:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from nanoserve.course.kernels.accesses import name_program
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.package import jit_function, pack
 from nanoserve.course.probe import Probe, named
@@ -90,7 +91,8 @@ def returned(probe: Probe, driver: str, none: str, other: str) -> Iterator[None]
     try:
         yield
     except (AttributeError, TypeError, ValueError) as error:
-        if f"`{driver}`" not in (getattr(error, "learners_line", None) or ""):
+        uncalled = re.match(rf"{probe.subject.__name__}\(\) (missing|takes|got)", str(error))  # it has other arguments
+        if uncalled or f"`{driver}`" not in (getattr(error, "learners_line", None) or ""):
             raise
         probe.fail("no error", named(error), none if "None" in str(error) else other)
 
@@ -124,12 +126,23 @@ def keeps_its_pointers(probe: Probe, *pointers: str) -> None:
         probe.fail(", ".join(pointers), ", ".join(names[: len(pointers)]), "pointers-renamed")
 
 
+def only_writes(probe: Probe, run: Run, *outputs: str) -> None:
+    """One case: a kernel's inputs are only read.
+
+    Raises:
+        Mismatch: it wrote to another tensor than these.
+    """
+    probe.cases += 1
+    for access in run.accesses:
+        if access.kind != "read" and access.elements.size and access.tensor not in outputs:
+            came = f"{name_program(access.program)} writes element {access.elements[0]} of `{access.tensor}`"
+            probe.fail(f"nothing written but {' and '.join(f'`{name}`' for name in outputs)}", came, "input-written")
+
+
 def unwritten(run: Run, out: str) -> str:
     """The slip of a launch that has left its output as it was."""
-    if any(access.tensor == out and access.kind != "write" for access in run.accesses):
-        return "added-to-the-output"
-    elsewhere = any(access.kind == "write" and access.elements.size for access in run.accesses if access.tensor != out)
-    return "input-written" if elsewhere else "nothing-stored"
+    added = any(access.tensor == out and access.kind != "write" for access in run.accesses)
+    return "added-to-the-output" if added else "nothing-stored"
 
 
 def masked_by_and(probe: Probe) -> str:

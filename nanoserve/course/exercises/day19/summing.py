@@ -6,6 +6,7 @@ from nanoserve.course.exercises.day19.misuses import (
     REFUSED,
     fails_unless_dealt_out,
     keeps_its_pointers,
+    only_writes,
     raised,
     unwritten,
 )
@@ -128,7 +129,9 @@ def _tried(probe: Probe, x: torch.Tensor, block: int, outside: Outside) -> Run:
         probe.calls.append(f"x = {numbers(x)}")
     step = x.stride(0) if rows > 1 else columns
     slips = {"race": "sums-in-one-place", "reads": outside, "writes": outside}
-    return tried(probe, (rows,), x, undefined(rows), columns, step, BLOCK=block, **slips)
+    run = tried(probe, (rows,), x, undefined(rows), columns, step, BLOCK=block, **slips)
+    only_writes(probe, run, "out")
+    return run
 
 
 def _equal(probe: Probe, run: Run, x: torch.Tensor, slip: str, slips: dict[str, torch.Tensor]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nanoserve.attention import gathered_attention
-from nanoserve.course.exercises.day19.misuses import no_triton
+from nanoserve.course.exercises.day19.misuses import no_triton, only_writes
 from nanoserve.course.kernels.jobs import Window
 from nanoserve.course.kernels.launch import Run
 from nanoserve.course.kernels.trial import Outside, builds, tried, undefined
@@ -136,7 +136,9 @@ def attend(
         probe.on_error(ValueError, slip="wrong-shape", match="incompatible dimensions|to have shape"),
         no_triton(probe),
     ):
-        return tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
+        run = tried(probe, grid, *arguments, **constants, race=race, reads=reads, writes=writes)
+    only_writes(probe, run, "out", "lse")
+    return run
 
 
 def compile_it(probe: Probe, inputs: Inputs, capability: tuple[int, int], slips: dict[str, str]) -> "Compiled":
