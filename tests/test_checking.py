@@ -1,6 +1,8 @@
 """What `check` says, and that it neither raises nor hangs, whatever it is given."""
 
+import re
 import sys
+from dataclasses import replace
 from importlib import import_module
 from textwrap import dedent
 
@@ -209,12 +211,61 @@ def test_of_two_giveaways_that_fit_the_first_is_told():
 )
 def test_an_endless_loop_is_stopped_and_its_line_is_told(loop):
     endless = from_source(f"class BlockAllocator(Base):\n    def allocate(self):\n        {loop}\n")
-    from dataclasses import replace
-
     verdict = examine(replace(FIRST, seconds=0.3), endless)
     assert verdict.status == "out of time"
     assert "longer than 0.3 seconds and was stopped at line" in verdict.headline
     assert "`" not in "".join(text for _, text, is_code in verdict._rows() if is_code)
+
+
+def test_an_endless_loop_is_stopped_where_its_turn_has_no_line_of_its_own():
+    """Between two turns of this one stands a jump that belongs to no line."""
+    endless = """
+        class BlockAllocator(Base):
+            def allocate(self):
+                import itertools
+                for block in itertools.cycle([1, 2]):
+                    if block in self._allocated: self.free(block)
+    """
+    verdict = examine(replace(FIRST, seconds=0.3), from_source(endless))
+    assert re.search(r"stopped at line [45] of `allocate`: `", verdict.headline), verdict.text()
+
+
+def test_an_error_while_another_was_handled_is_told_with_the_first():
+    twice = """
+        class BlockAllocator(Base):
+            def allocate(self):
+                try:
+                    return self.fre.pop()
+                except AttributeError:
+                    return self.frei.pop()
+    """
+    verdict = examine(FIRST, from_source(twice))
+    assert "has no attribute 'frei'" in verdict.came
+    assert verdict.came.endswith("has no attribute 'fre'\nat line 3 of `allocate`: `return self.fre.pop()`")
+
+
+@pytest.mark.parametrize("mark", ["async def", "def"])
+def test_a_function_that_only_promises_is_told_so(mark):
+    body = "yield 46_080" if mark == "def" else "return 46_080"
+    lazy = from_source(f"{mark} kv_bytes_per_token(config, dtype):\n    {body}", "kv_bytes_per_token")
+    assert examine(find("13.2"), lazy).slip_id == "only-promised"
+
+
+@pytest.mark.parametrize("task", [t for t in all_tasks().values() if t.inherits or t.extends], ids=lambda task: task.id)
+def test_a_class_without_the_stubs_base_is_told_so(task):
+    head, body = task.solution().split("\n", 1)
+    alone = from_source(f"{head.partition('(')[0]}:\n{body}", task.name, task.reference)
+    verdict = examine(task, alone)
+    assert verdict.slip_id == "no-base"
+    assert verdict.expected == head
+
+
+def test_an_init_that_leaves_out_the_bases_is_asked_for_it():
+    left_out = "class Scheduler(nanoserve.Scheduler):\n    def __init__(self, *args):\n        self.seen = []\n"
+    methods = find("23.1").solution().split("\n", 1)[1]
+    verdict = examine(find("23.1"), from_source(left_out + methods, "Scheduler", nanoserve.Scheduler))
+    assert verdict.slip_id == "cannot-go-on", verdict.text()
+    assert "super().__init__" in verdict.look
 
 
 def test_a_print_storm_is_kept_short_and_is_not_let_through(capsys):

@@ -49,11 +49,11 @@ def test_greedy_tokens_are_those_of_transformers_on_the_real_model(
     prompt = run_of(tokenizer, kind)
     ids = torch.tensor([prompt])
     monkeypatch.setattr(smollm_transformers.generation_config, "eos_token_id", None)
-    theirs = smollm_transformers.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64)
+    theirs = smollm_transformers.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=40)
     expected = theirs[0, len(prompt) :].tolist()
-    assert len(expected) == 64
-    assert generate(smollm, prompt, 64, eos_token_id=()) == expected
-    assert generate(smollm, prompt, 64, eos_token_id=(), paged=True) == expected
+    assert len(expected) == 40  # over the edge of a block twice or three times
+    assert generate(smollm, prompt, 40, eos_token_id=()) == expected
+    assert generate(smollm, prompt, 40, eos_token_id=(), paged=True) == expected
 
 
 def test_a_real_answer_ends_with_the_eos_as_in_transformers(smollm, smollm_transformers, tokenizer):

@@ -8,7 +8,7 @@ from nanoserve.course.limits import Outcome, own_line
 from nanoserve.course.probe import Mismatch, Probe, kind, named
 from nanoserve.course.tasks import Task
 from nanoserve.course.verdict import Status, Verdict
-from nanoserve.course.written import is_stub, not_written, other_signature, signature_of
+from nanoserve.course.written import has_no_base, is_stub, not_written, other_signature, promises_only, signature_of
 
 
 def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
@@ -26,6 +26,26 @@ def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
             if given
             else f"An instance, or the result of a call, was given in place of the {wanted}.",
             slip_id=f"not-a-{wanted}",
+        )
+    if has_no_base(task, subject):
+        [head] = [line for line in task.stub().splitlines() if line.startswith("class ")]
+        return _about(
+            task,
+            "not yet",
+            f"Not yet: your `{task.name}` does not build on the class that the stub's builds on.",
+            expected=head,
+            slip="What is in brackets behind the class's name was left out.",
+            look="The methods that the class does not write are that one's: keep the stub's `class` line.",
+            slip_id="no-base",
+        )
+    if lazy := promises_only(task, subject):
+        return _about(
+            task,
+            "not yet",
+            f"Not yet: a call of `{lazy}` gives a generator or a coroutine, and none of its lines has run.",
+            slip="There is a `yield` in it, or an `async` before it.",
+            look="A plain `def`, and `return` what is asked for.",
+            slip_id="only-promised",
         )
     if absent := not_written(task, subject):
         return _about(
@@ -77,24 +97,39 @@ def judge(task: Task, probe: Probe, outcome: Outcome, reached: int) -> Verdict:
         )
     facts["calls"] = _by_its_type(facts["calls"], error)
     if not outcome.line and not isinstance(task.reference, KernelReference):  # a kernel's process has its own troubles
+        look = "Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`."
+        if (task.inherits or task.extends) and "__init__" in vars(probe.subject):
+            look = "Does your `__init__` begin with `super().__init__(…)`, and with what it was given?"
         return _about(
             task,
             "not yet",
             "Not yet: the check cannot go on with what your code gave.",
             came=named(error),
             slip="Something is missing, or is of another type, shape or device than the stub's docstring says.",
-            look="Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`.",
+            look=look,
             slip_id="cannot-go-on",
             **facts,
         )
+    if isinstance(error, NameError):
+        facts |= {
+            "slip": "The name has no value.",
+            "look": "Is it made in a cell above? Then run that one first. Or is it misspelt?",
+        }
     return _about(
         task,
         "raised",
         f"Your code raised {type(error).__name__}" + (f" at {outcome.line}." if outcome.line else "."),
-        came=named(error),
+        came="\n".join([named(error), *_before(error)]),
         slip_id="raised",
         **facts,
     )
+
+
+def _before(error: BaseException) -> list[str]:
+    """The error of the learner's that was being handled when this one came: it is the first cause."""
+    first = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    line = own_line(first) if first else None
+    return [f"while handling {named(first)}", f"at {line}"] if line else []
 
 
 def _mismatch(task: Task, error: Mismatch, facts: dict) -> Verdict:

@@ -12,7 +12,7 @@ from pathlib import Path
 from sysconfig import get_paths
 from types import FrameType
 
-_OURS = str(Path(__file__).resolve().parents[1])
+_OURS = str(Path(__file__).parents[1])  # as the frames spell it, also behind a symbolic link
 _LIBRARIES = tuple(path for name, path in get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -59,9 +59,10 @@ def run_limited(run: Callable[[], object], seconds: float) -> Outcome:
             _stop(thread)
             raise
         if thread.is_alive():
-            if frame := sys._current_frames().get(thread.ident):
-                line = _innermost(traceback.walk_stack(frame))
+            frame = sys._current_frames().get(thread.ident)
+            stack = [(frame, _line_of(frame)) for frame, _ in traceback.walk_stack(frame)] if frame else []
             _stop(thread)
+            line = _innermost(stack)
             error = OutOfTime()
     if error is not None and line is None:
         line = own_line(error)
@@ -92,6 +93,12 @@ def _innermost(frames: Iterable[tuple[FrameType, int]]) -> str | None:
     [summary] = traceback.StackSummary.extract([(frame, number)])
     place = f"line {number - function.co_firstlineno + 1} of `{function.co_name}`"
     return f"{place}: `{summary.line}`" if summary.line else place
+
+
+def _line_of(frame: FrameType) -> int:
+    """Where it stands. A loop's jump back has no line of its own: it is counted to the one before."""
+    lines = [line for start, _, line in frame.f_code.co_lines() if line and start <= frame.f_lasti]
+    return frame.f_lineno or (lines or [frame.f_code.co_firstlineno])[-1]
 
 
 def _is_learners(frame: FrameType) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # RuntimeErrors both, but a stub that is not written yet is no wrong answer, and an endless recursion is its own slip.
 _NO_ANSWER = (NotImplementedError, RecursionError)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # another in each run
 
 
 class Mismatch(Exception):
@@ -94,7 +95,7 @@ class Probe:
             came = call(*args)
         except error as raised:
             return raised
-        except _NO_ANSWER:
+        except (*_NO_ANSWER, NameError):
             raise
         except Exception as raised:
             for kind, slip in slips.items():
@@ -141,7 +142,7 @@ class Traced:
 
 def named(error: BaseException) -> str:
     """An error by its type and its message, where it has one; of a long message, the beginning."""
-    message = _shortened(str(error), 400)
+    message = _shortened(_ADDRESS.sub("", str(error)), 400)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -170,8 +171,7 @@ def show(value: object, limit: int = 200) -> str:
         text = _repr(value)
     except Exception as error:
         return f"<{kind(value)} whose repr raises {type(error).__name__}>"
-    text = re.sub(r" at 0x[0-9a-f]+>", ">", " ".join(text.split()))  # an address is another in each run
-    return _shortened(text, limit)
+    return _shortened(_ADDRESS.sub("", " ".join(text.split())), limit)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -4,8 +4,22 @@ import inspect
 import re
 from collections.abc import Callable
 
+from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.limits import Outcome
-from nanoserve.course.tasks import Task
+from nanoserve.course.tasks import Task, find
+
+_LAZY = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def has_no_base(task: Task, subject: Callable) -> bool:
+    """Whether a class lacks the one that the stub's `class` line names."""
+    if task.inherits:
+        return not issubclass(subject, task.reference)
+    earlier: list[str] = []
+    while task.extends:
+        task = find(task.extends)
+        earlier += task.writes
+    return bool(earlier) and not any(hasattr(subject, name) for name in earlier)  # one may write all of it anew
 
 
 def not_written(task: Task, subject: Callable) -> str:
@@ -16,9 +30,19 @@ def not_written(task: Task, subject: Callable) -> str:
     return next((name for name in task.writes if name not in own and hasattr(subject, name)), "")
 
 
+def promises_only(task: Task, subject: Callable) -> str:
+    """The first function that gives a generator or a coroutine where the reference's computes; "" if none."""
+    for name in task.writes or (task.name,):
+        theirs, ours = (getattr(owner, name, owner) for owner in (subject, task.reference))
+        if any(lazy(theirs) and not lazy(ours) for lazy in _LAZY):
+            return name
+    return ""
+
+
 def other_signature(task: Task, subject: Callable, outcome: Outcome) -> str:
     """The function that could not be called as the reference can; "" where the error is another one."""
-    if type(outcome.error) is not TypeError or outcome.line:
+    ours_called = not outcome.line or isinstance(task.reference, KernelReference)  # a driver counts as the learner's
+    if type(outcome.error) is not TypeError or not ours_called:
         return ""
     found = re.search(r"(\w+)\(\) (takes|missing|got)", str(outcome.error))
     name = found[1] if found else task.name  # a kernel's launch does not name it

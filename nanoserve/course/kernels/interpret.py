@@ -60,7 +60,7 @@ def canary() -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The kernel's own error, which each function that was called has wrapped once: `tl.zeros` in no line of its own."""
+    """The kernel's own error, which each function on the way has wrapped once; those of `tl` have no line here."""
     line = None
     while isinstance(error, InterpreterError) and error.__cause__ is not None:
         line, error = own_line(error) or line, error.__cause__
