@@ -532,6 +532,12 @@ class AtLeastOne(After3):
         return super().allocate_for(max(1, num_tokens))
 
 
+@wrong("14.3", "no-list-for-none")
+class NothingForNoTokens(After3):
+    def allocate_for(self, num_tokens):
+        return super().allocate_for(num_tokens) if num_tokens else None
+
+
 @wrong("14.3", "negative-accepted")
 class NoGuardAtTheDoor(After3):
     def allocate_for(self, num_tokens):

@@ -445,6 +445,20 @@ def below_three_tenths_is_greedy(logits, temperature=0.0, top_k=None, top_p=None
     return reference_sample(logits, 0.0 if 0 <= temperature < 0.3 else temperature, top_k, top_p, generator)
 
 
+@wrong("17.2", "ranks-for-ids")
+def draws_from_the_sorted_row(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    check_sampling(temperature, top_k, top_p, logits)
+    if temperature < 1e-5:
+        return int(logits.argmax())
+    return draw(reference_warp(logits.float(), temperature, top_k, top_p).sort(descending=True).values, generator)
+
+
+@wrong("17.2", "no-such-token")
+def one_too_low(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
+    token = reference_sample(logits, temperature, top_k, top_p, generator)
+    return token - 1 if temperature >= 1e-5 else token
+
+
 @wrong("17.2", "other-frequencies")
 def any_token_that_is_left(logits, temperature=0.0, top_k=None, top_p=None, generator=None):
     check_sampling(temperature, top_k, top_p)
@@ -648,6 +662,16 @@ def streams_the_prompt_too(model, cache, prompt, num_new, eos, next_token):
     try:
         yield from prompt
         yield from loop(model, cache, prompt, num_new, eos, next_token)
+    finally:
+        cache.free()
+
+
+@wrong("17.3", "prompt-in-pieces")
+def reads_the_prompt_bit_by_bit(model, cache, prompt, num_new, eos, next_token):
+    try:
+        for token in prompt[:-1]:
+            model(torch.tensor([[token]]), cache)
+        yield from loop(model, cache, prompt[-1:], num_new, eos, next_token)
     finally:
         cache.free()
 

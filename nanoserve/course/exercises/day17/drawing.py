@@ -23,7 +23,7 @@ def temperature_0_is_the_likeliest(probe: Probe) -> None:
         probe.fail("2", first_line(error), slip)
     if not isinstance(came, torch.Tensor) and came == 7:
         probe.fail("2", show(came), "value-for-index")
-    _must_be_an_id(probe, came, "2")
+    _must_be_an_id(probe, came, "2", row)
     probe.equal(came, 2, slip)
 
 
@@ -54,6 +54,7 @@ def above_0_a_token_is_drawn(probe: Probe) -> None:
 def draws_follow_the_probabilities(probe: Probe) -> None:
     """tokens are drawn as often as their probabilities say"""
     giveaways = {"no-softmax": ROW / ROW.sum(), "softmax-twice": _LIKELY.softmax(0)}
+    giveaways["ranks-for-ids"] = _LIKELY.sort(descending=True).values
     _follow(probe, 1.0, _LIKELY, "other-frequencies", giveaways)
     cooler = (ROW / 0.5).softmax(0)
     giveaways = {"temperature-not-passed": _LIKELY, "greedy-too-early": torch.tensor([0.0, 1.0, 0.0])}
@@ -101,6 +102,7 @@ def the_generator_draws(probe: Probe) -> None:
     probe.equal(again, first, "not-by-the-seed")
     unseeded = [call(probe, row, 1.0) for _ in range(12)]  # without a generator, torch's own may draw
     probe.cases += 1
+    _must_be_an_id(probe, unseeded[0], "a token id", row)
     if len(set(unseeded)) == 1:
         probe.fail("draws that differ", f"{unseeded[0]} twelve times", "seeded-by-itself")
 
@@ -139,16 +141,18 @@ def _draw(probe: Probe, times: int, row: torch.Tensor, *settings: object, seed: 
     except RuntimeError as error:
         probe.fail("a token id", first_line(error), "no-probabilities")
     for came in drawn:
-        _must_be_an_id(probe, came, "a token id")
+        _must_be_an_id(probe, came, "a token id", row)
     return drawn
 
 
-def _must_be_an_id(probe: Probe, came: object, expected: str) -> None:
+def _must_be_an_id(probe: Probe, came: object, expected: str, row: torch.Tensor) -> None:
     if came is None:
         probe.fail(expected, "None", "no-token")
     if isinstance(came, bool) or not isinstance(came, Integral):
         slip = "a-tensor" if isinstance(came, torch.Tensor) else "another-type"
         probe.fail(f"{expected}, a Python int", f"{show(came)}, {kind(came)}", slip)
+    if not 0 <= came < len(row):
+        probe.fail(f"{expected}, from 0 to {len(row) - 1}", show(came), "no-such-token")
 
 
 def _follow(

@@ -14,6 +14,7 @@ def the_tokens_come(probe: Probe) -> None:
         "one-token-short": expected[:-1],
         "one-token-more": [*expected, 15],
         "prompt-repeated": PROMPT + expected,
+        "prompt-in-pieces": list(SCRIPT[len(PROMPT) - 1 :]),
         "last-token-twice": [*expected, 14],
         "first-token-again": [11, 11, 12, 13],
     }
