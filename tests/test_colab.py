@@ -1,7 +1,7 @@
 """Each day on Colab, rehearsed: with its packages, and a set-up cell that installs the course into a bare machine.
 
 Every solution is filled in, so that what runs is what a learner's cells define, which IPython 7 keeps in its own way.
-As the notebooks are first opened, the reference stands in for those cells, and two other tests run that.
+As a notebook is first opened, the reference stands in for those cells: nbval runs that, in test_notebooks.py.
 """
 
 import copy
@@ -40,18 +40,16 @@ def said(cell: NotebookNode, in_words: bool = True) -> list[tuple[str, str]]:
 
 
 def test_the_rehearsal_has_colabs_packages_and_no_nanoserve(colab):
+    begins = {"ipython": "7.34.", "ipykernel": "6.17.", "ipywidgets": "7.7.1", "numpy": "2.1.", "transformers": "5.15."}
     code = (
-        "import IPython, ipykernel, ipywidgets, numpy, transformers, importlib.util\n"
-        "print(*(module.__version__ for module in (IPython, ipykernel, ipywidgets, numpy, transformers)))\n"
-        "print(importlib.util.find_spec('nanoserve'), importlib.util.find_spec('torch') is not None)"
+        "from importlib.metadata import version\nfrom importlib.util import find_spec\n"
+        f"print(*map(version, {list(begins)}), find_spec('nanoserve'), find_spec('torch') is not None)"
     )
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [colab / "bin" / "python", "-c", code]
-    done = subprocess.run(command, cwd=colab, env=variables, capture_output=True, text=True)
-    versions, found = done.stdout.splitlines()
-    for version, begins in zip(versions.split(), ["7.34.", "6.17.", "7.7.1", "2.1.", "5.15."], strict=True):
-        assert version.startswith(begins), versions
-    assert found == "None True"
+    printed = subprocess.run(command, cwd=colab, env=variables, capture_output=True, text=True).stdout
+    for word, expected in zip(printed.split(), [*begins.values(), "None", "True"], strict=True):
+        assert word.startswith(expected), printed
 
 
 @each_day
