@@ -304,6 +304,26 @@ def by_one_choice(pad_lens, num_tokens, device):
     return torch.where(query < first, key == query, (first <= key) & (key <= query))
 
 
+@right("22.2")
+def where_the_device_is(pad_lens, num_tokens, device):
+    with torch.device(device):
+        column, pads = torch.arange(num_tokens), torch.tensor(pad_lens)[:, None]
+    own = (column >= pads.to(column.device))[:, None]
+    alone = torch.eye(num_tokens, dtype=torch.bool, device=column.device)
+    return (torch.ones_like(alone).tril() & own | alone).unsqueeze(1)
+
+
+@alike("22.2", "on-another-device")
+def counts_on_the_cpu(pad_lens, num_tokens, device):
+    own = columns(num_tokens, device) >= torch.tensor(pad_lens)[:, None]
+    return (triangle(num_tokens, device) & own[:, None] | itself(num_tokens, device))[:, None]
+
+
+@alike("22.2", "on-another-device")
+def back_to_the_cpu(pad_lens, num_tokens, device):
+    return padded_causal_mask(pad_lens, num_tokens, device).cpu()
+
+
 @wrong("22.2", "pads-of-another-call")
 def kept_by_shape(pad_lens, num_tokens, device, kept={}):  # noqa: B006
     shape = len(pad_lens), num_tokens
