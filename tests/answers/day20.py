@@ -250,6 +250,7 @@ WRONG_FOLDS = [
     changed("20.3", "matrix-product", (PRODUCT, "weights @ v")),
     changed("20.3", "torch-in-a-kernel", ("tl.max(s, axis=1)", "s.amax(1)")),
     changed("20.3", "one-choice-for-all-heads", (NEW, "max(largest, tl.max(s, axis=1))")),
+    changed("20.3", "total-in-half", ("    if DOT:\n", "    if DOT:\n        weights = weights.to(v.dtype)\n")),
     changed("20.3", "one-number-wanted", (SHRINK, SHRINK.replace("tl.exp", "math.exp"))),
     changed("20.3", "axis-out-of-bounds", (NEW, "tl.max(largest, tl.max(s, axis=1))")),
     changed("20.3", "maximum-down-the-heads", ("tl.max(s, axis=1)", "tl.max(s, axis=0)")),

@@ -116,6 +116,8 @@ def with_dot_the_same_numbers(probe: Probe) -> None:
         "made-in-16-bits": lambda came: nearly(came[2], torch.tensor([[24e4]])),
     }
     compare(probe, torch.zeros(1, 4), torch.full((4, 1), 6e4).half(), None, slips, "wrong-dot", dot=True)
+    s, nothing = torch.tensor([[0.0, -1.1, -2.3, -3.1]]), torch.zeros(4, 1).half()
+    compare(probe, s, nothing, None, {}, "total-in-half", dot=True)
 
 
 def with_dot_on_tensor_cores(probe: Probe) -> None:
