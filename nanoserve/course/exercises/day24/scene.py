@@ -1,6 +1,7 @@
 """A scheduler of the learner's whose requests run out of blocks."""
 
 from nanoserve.course.exercises.day23.scene import Named, Scene
+from nanoserve.course.probe import named
 
 
 class Shortage(Scene):
@@ -14,11 +15,13 @@ class Shortage(Scene):
 
     def makes_room(self) -> None:
         """Let the learner's scheduler make room for the next step."""
-        with (
-            self.probe.on_error(KeyError, slip="taken-out-first"),
-            self.probe.on_error(StopIteration, IndexError, slip="nobody-left-to-go"),
-        ):
-            self.probe.record("scheduler.make_room()", self.scheduler.make_room, shows_result=False)
+        with self.probe.on_error(KeyError, slip="taken-out-first"):
+            try:
+                self.probe.record("scheduler.make_room()", self.scheduler.make_room, shows_result=False)
+            except (StopIteration, IndexError) as error:
+                if self.scheduler.running:
+                    raise
+                self.probe.fail("no error", named(error), "nobody-left-to-go")
 
     def running(self) -> dict[int, Named]:
         """Who runs, by slot, oldest first."""
