@@ -15,7 +15,7 @@ from nanoserve.course.checking import examine
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.tasks import Task, all_tasks
 from nanoserve.course.verdict import Verdict
-from tests.test_checking import from_source
+from tests.cells import from_source
 
 TASKS = list(all_tasks().values())
 KERNELS = [task for task in TASKS if isinstance(task.reference, KernelReference)]
