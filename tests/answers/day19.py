@@ -364,6 +364,15 @@ def sums_in_bf16(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def divides_for_the_turns(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for turn in range(columns / BLOCK):
+        at = turn * BLOCK + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + tl.program_id(0) * row_stride + at, mask=at < columns, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
+@triton.jit
 def sums_over_axis_one(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
     total = tl.zeros([BLOCK], tl.float32)
     for start in range(0, columns, BLOCK):
@@ -1274,6 +1283,7 @@ _WRONG = {
     },
     "19.2": {
         "one-at-a-time": loads_one_element_a_turn,
+        "float-for-turns": divides_for_the_turns,
         "made-bf16": sums_in_bf16,
         "axis-out-of-bounds": sums_over_axis_one,
         "shape-without-brackets": gives_a_shape_without_brackets,

@@ -120,10 +120,10 @@ def keeps_its_pointers(probe: Probe, *pointers: str) -> None:
         Mismatch: it does not.
     """
     probe.cases += 1
-    names = list(inspect.signature(jit_function(probe.subject).fn).parameters)
-    if tuple(names[: len(pointers)]) != pointers:
-        probe.calls.append(f"def {probe.subject.__name__}({', '.join(names)})")
-        probe.fail(", ".join(pointers), ", ".join(names[: len(pointers)]), "pointers-renamed")
+    names = list(inspect.signature(jit_function(probe.subject).fn).parameters)[: len(pointers)]
+    if tuple(names) != pointers:
+        probe.calls.append(f"def {probe.subject.__name__}({', '.join(names)}, …)")
+        probe.fail(", ".join(pointers), ", ".join(names), "pointers-renamed")
 
 
 def only_writes(probe: Probe, run: Run, *outputs: str) -> None:

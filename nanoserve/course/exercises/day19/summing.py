@@ -39,7 +39,7 @@ def a_row_that_fits(probe: Probe) -> None:
 
 def the_compiler_takes_it(probe: Probe) -> None:
     """The compiler, which takes less than the interpreter, takes the kernel."""
-    slips = {"oop-carried": "total-changes-its-type"} | REFUSED
+    slips = {"oop-carried": "total-changes-its-type", "must all be ints": "float-for-turns"} | REFUSED
     builds(probe, torch.zeros(2, 8), torch.zeros(2), 8, 8, BLOCK=4, slips=slips)
 
 
