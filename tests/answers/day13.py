@@ -1,7 +1,7 @@
 """Day 13: caches, costs and shares that people write."""
 
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from statistics import mean
 
 import numpy as np
@@ -387,6 +387,17 @@ class StartsFromAnEmptyTensor(Given):
         return self._held[layer]
 
 
+@wrong("13.1", "no-base")
+class StandsAlone:
+    """The methods are right."""
+
+    __init__, seq_len, free = NaiveKVCache.__init__, NaiveKVCache.seq_len, NaiveKVCache.free
+
+    def append(self, layer, k, v):
+        self._held[layer] = join(self._held.get(layer), k, v)
+        return self._held[layer]
+
+
 @wrong("13.1", "shared-between-caches")
 class OnTheClass(Given):
     _held = {}  # noqa: RUF012
@@ -561,6 +572,12 @@ def with_commas(config, dtype):
 @cost("other-count")
 def as_the_square_of_two(config, dtype):
     return kv_bytes_per_token(config, dtype) * 2
+
+
+@cost("config-as-a-key")
+@cache
+def remembers_by_config(config, dtype):
+    return kv_bytes_per_token(config, dtype)
 
 
 @cost("hard-coded")

@@ -801,11 +801,14 @@ class DequeAndFlags:
             raise KVCacheExhausted("too few")
         return [self.allocate() for _ in range(math.ceil(num_tokens / self.block_size))]
 
-    def free_all(self, block_ids):
-        block_ids = tuple(block_ids)
+    def _require_allocated(self, block_ids):
         for block, times in Counter(block_ids).items():
             if times > 1 or not 0 <= block < self.num_blocks or not self.out[block]:
                 raise ValueError(f"block {block} cannot go back")
+
+    def free_all(self, block_ids):
+        block_ids = tuple(block_ids)
+        self._require_allocated(block_ids)
         for block in block_ids:
             self.out[block] = False
             self.stack.appendleft(block)
@@ -850,11 +853,14 @@ class LinkedList:
         self.next[block_id], self.head = self.head, block_id
         self.num_free += 1
 
-    def free_all(self, block_ids):
-        block_ids = list(block_ids)
+    def _require_allocated(self, block_ids):
         for place, block in enumerate(block_ids):
             if block not in range(self.num_blocks) or self.next[block] != self.USED or block in block_ids[:place]:
                 raise ValueError(f"{block} is not out, or named twice, in {block_ids}")
+
+    def free_all(self, block_ids):
+        block_ids = list(block_ids)
+        self._require_allocated(block_ids)
         for block in block_ids:
             self.free(block)
 

@@ -631,13 +631,17 @@ class ATableForEachLayer(KVCache):
 
     seq_len = property(lambda self: self.tables[0].num_tokens)
 
-    def append(self, layer, k, v):
+    def store(self, layer, k, v):
         table = self.tables[layer]
         start = table.num_tokens
         table.append(k.shape[2])
         slots = torch.tensor([table.slot(p) for p in range(start, table.num_tokens)])
         write_by_slot(self.pool.k[layer], slots, k)
         write_by_slot(self.pool.v[layer], slots, v)
+
+    def append(self, layer, k, v):
+        self.store(layer, k, v)
+        table = self.tables[layer]
         read = partial(gather_by_table, block_ids=torch.tensor(table.block_ids), num_tokens=table.num_tokens)
         return read(self.pool.k[layer]), read(self.pool.v[layer])
 
@@ -940,3 +944,12 @@ class PlainLoops(NoTableAtAll):
     def free(self):
         self.table.free()
         self.__init__(self.memory)
+
+
+@wrong("16.3", "no-base")
+class StandsAlone:
+    """The methods are right."""
+
+    __init__, seq_len, free = PagedKVCache.__init__, PagedKVCache.seq_len, PagedKVCache.free
+    store, append = PagedKVCache.store, PagedKVCache.append
+    require_shape = staticmethod(KVCache.require_shape)

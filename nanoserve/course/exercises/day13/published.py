@@ -17,6 +17,8 @@ class Sizes:
     head_dim: int
     max_position_embeddings: int
 
+    __hash__ = None  # as a model's own config, which can be no key of a dict
+
 
 SMOLLM2_135M = Sizes(  # HuggingFaceTB/SmolLM2-135M-Instruct, the course's own model
     num_hidden_layers=30,
