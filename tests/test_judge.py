@@ -37,6 +37,16 @@ def test_a_method_that_is_only_inherited_is_not_passed_for_ones_own(task):
         assert f"`{absent}`" in verdict.headline
 
 
+# Not 14.2: a guard of another name, called by a `free` of one's own, is as good.
+@pytest.mark.parametrize("task", [t for t in all_tasks().values() if t.writes and t.id != "14.2"], ids=lambda t: t.id)
+def test_a_method_under_another_name_is_not_there(task):
+    for name in task.writes:
+        solution = task.solution().replace(f"def {name}(", f"def {name}_(")
+        verdict = examine(task, from_source(solution, task.name, task.reference))
+        assert verdict.slip_id == "not-written"
+        assert f"has no `{name}`" in verdict.headline
+
+
 @pytest.mark.parametrize("task", [t for t in all_tasks().values() if t.inherits or t.extends], ids=lambda task: task.id)
 def test_a_class_without_the_stubs_base_is_told_so(task):
     head, body = task.solution().split("\n", 1)

@@ -51,7 +51,8 @@ def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
         return _about(
             task,
             "not yet",
-            f"Not yet: your `{task.name}` has no `{absent}` of its own, and inherits the reference's.",
+            f"Not yet: your `{task.name}` has no `{absent}`"
+            + (" of its own, and inherits the reference's." if task.inherits else "."),
             slip="The method is not in the class, or has another name there.",
             look="Is its `def` indented into the class, and its name the stub's?",
             slip_id="not-written",

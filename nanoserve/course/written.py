@@ -23,11 +23,14 @@ def has_no_base(task: Task, subject: Callable) -> bool:
 
 
 def not_written(task: Task, subject: Callable) -> str:
-    """The first method that was to be written and that a class of the learner's own just inherits; "" if none."""
-    if not task.inherits or subject is task.reference:
+    """The first method that was to be written and that a class has not, or only from a class above; "" if none."""
+    if subject is task.reference or not inspect.isclass(subject):
         return ""
-    own = {name for owner in subject.__mro__ if owner not in task.reference.__mro__ for name in vars(owner)}
-    return next((name for name in task.writes if name not in own and hasattr(subject, name)), "")
+    above = task.reference.__mro__ if task.inherits else task.reference.__mro__[1:]
+    own = {name for owner in subject.__mro__ if owner not in above for name in vars(owner)}
+    # In a class that is all the learner's, a private method is one way among others.
+    asked = [name for name in task.writes if task.inherits or not name.startswith("_")]
+    return next((name for name in asked if name not in own), "")
 
 
 def promises_only(task: Task, subject: Callable) -> str:
