@@ -105,8 +105,13 @@ def test_a_plot_is_told_by_its_title_its_axes_and_its_legend():
         axes.axhline(1)
         axes.set(xlabel="tokens", ylabel="milliseconds\na token")
     panels[0].set_title("Time grows")
+    panels[1].set_yticks([0, 1], ["none", "1 block"])
+    panels[1].text(0, 0, "the least")
     plt.close(figure)
-    assert describe_plot(figure) == "Plot. Time grows. Across: tokens. Up: milliseconds a token. Shown: cached."
+    assert describe_plot(figure) == (
+        "Plot. Time grows. Across: tokens. Up: milliseconds a token. Shown: cached. "
+        "Up: milliseconds a token, none, 1 block. Written: the least."
+    )
 
 
 def plots(source):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 
 def tell_plots() -> None:
@@ -22,13 +23,22 @@ def describe_plot(figure: "Figure") -> str:
     told = []
     for axes in figure.axes:
         words = {
-            "": axes.get_title(),
-            "Across: ": axes.get_xlabel(),
-            "Up: ": axes.get_ylabel(),
-            "Shown: ": ", ".join(axes.get_legend_handles_labels()[1]),
+            "": [axes.get_title()],
+            "Across: ": [axes.get_xlabel(), *_names(axes.get_xticklabels())],
+            "Up: ": [axes.get_ylabel(), *_names(axes.get_yticklabels())],
+            "Shown: ": axes.get_legend_handles_labels()[1],
+            "Written: ": [text.get_text() for text in axes.texts],
         }
-        told += [f"{name}{' '.join(word.split())}." for name, word in words.items() if word]
+        for name, parts in words.items():
+            if parts := [" ".join(part.split()) for part in parts if part]:
+                told.append(f"{name}{', '.join(parts)}.")
     return " ".join(["Plot.", *dict.fromkeys(told)])  # panels that share a label say it once
+
+
+def _names(ticks: "list[Text]") -> list[str]:
+    """The words that stand at an axis in place of numbers."""
+    labels = [tick.get_text() for tick in ticks]
+    return [label for label in labels if label[:1].isalpha() or " " in label]
 
 
 def _words_only(figure: "Figure") -> tuple[dict, dict]:
