@@ -610,6 +610,13 @@ class SortsTheTable(Walk):
         return super().turns(sorted(table), num_tokens)
 
 
+@wrong_walk("table-backwards")
+class FromTheEnd(Walk):
+    def turns(self, table, num_tokens):
+        used = table[: -(-num_tokens // self.size)]
+        return super().turns(used[::-1], num_tokens)
+
+
 @wrong_walk("one-short")
 class TheLastButOne(Walk):
     def turns(self, table, num_tokens):

@@ -79,17 +79,18 @@ def three_blocks_in_the_tables_order(probe: Probe) -> None:
 def the_rest_of_the_last_block(probe: Probe) -> None:
     """ten tokens in three blocks: behind the tenth lies another's"""
     q, k_pool, v_pool = pools(5, 2, 1)
-    table = [4, 0, 2]
+    table = [2, 4, 0]
     own = dense(q[0], k_pool, v_pool, table, 10)
     slips = {
         "stale-slots": dense(q[0], k_pool, v_pool, table, 12)[None],
         "last-block-missing": dense(q[0], k_pool, v_pool, table, 8)[None],
         "id-order": dense(q[0], k_pool, v_pool, sorted(table), 10)[None],
+        "table-backwards": dense(q[0], k_pool, v_pool, table[::-1], 10)[None],
         "one-short": dense(q[0], k_pool, v_pool, table, 9)[None],
     }
     compare(probe, q, k_pool, v_pool, [table], [10], slips, "other-tokens")
     for pool in (k_pool, v_pool):  # and now what lies there is no number
-        pool[2, 2:] = torch.nan
+        pool[table[-1], 2:] = torch.nan
     compare(probe, q, k_pool, v_pool, [table], [10], {}, "nan-behind-the-end", out=own[None])
 
 
