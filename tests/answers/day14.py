@@ -801,14 +801,11 @@ class DequeAndFlags:
             raise KVCacheExhausted("too few")
         return [self.allocate() for _ in range(math.ceil(num_tokens / self.block_size))]
 
-    def _require_allocated(self, block_ids):
+    def free_all(self, block_ids):
+        block_ids = tuple(block_ids)
         for block, times in Counter(block_ids).items():
             if times > 1 or not 0 <= block < self.num_blocks or not self.out[block]:
                 raise ValueError(f"block {block} cannot go back")
-
-    def free_all(self, block_ids):
-        block_ids = tuple(block_ids)
-        self._require_allocated(block_ids)
         for block in block_ids:
             self.out[block] = False
             self.stack.appendleft(block)
