@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-import nanoserve
 from nanoserve.course import checking
 from nanoserve.course.checking import CheckFailed, check, examine, yours
 from nanoserve.course.tasks import all_tasks, find
@@ -16,6 +15,7 @@ from tests.cells import FIRST, from_source, stub_of
 @pytest.fixture(autouse=True)
 def _nothing_passed_yet(monkeypatch):
     monkeypatch.setattr(checking, "_passed", {})
+    monkeypatch.setattr(checking, "_lent", {})
     monkeypatch.delenv("NANOSERVE_STRICT", raising=False)
 
 
@@ -127,21 +127,32 @@ def test_a_task_that_does_not_exist_is_told_with_those_that_do(capsys):
 
 
 def test_a_task_may_be_named_by_a_number(capsys):
-    assert check(14.1, nanoserve.BlockAllocator) is yours("14.1") is nanoserve.BlockAllocator
+    mine = from_source(FIRST.solution())
+    assert check(14.1, mine) is yours("14.1") is mine
 
 
 def test_strict_turns_anything_but_a_pass_into_an_error(monkeypatch):
     monkeypatch.setenv("NANOSERVE_STRICT", "1")
     with pytest.raises(CheckFailed, match="Not started"):
         check("14.1", stub_of(FIRST))
-    assert check("14.1", nanoserve.BlockAllocator) is nanoserve.BlockAllocator
+    mine = from_source(FIRST.solution())
+    assert check("14.1", mine) is mine
 
 
 def test_a_task_that_no_longer_passes_gives_way_to_the_reference(capsys):
-    check("14.1", nanoserve.BlockAllocator)
+    mine = from_source(FIRST.solution())
+    check("14.1", mine)
     check("14.1", stub_of(FIRST))
-    assert yours("14.1") is not nanoserve.BlockAllocator
+    assert yours("14.1") is not mine
     assert examine(FIRST, yours("14.1")).passed
+
+
+@pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)
+def test_the_reference_that_stands_in_for_a_stub_is_not_passed_for_the_learners(task, capsys):
+    """The stub's cell has run; then the answer is written under a misspelt name, and the old name is checked."""
+    lent = check(task.id, stub_of(task))
+    check(task.id, lent)
+    assert "is the reference's, and none of your own has taken its place" in capsys.readouterr().out
 
 
 def test_a_cell_run_twice_builds_on_the_task_before_and_not_on_itself(capsys):

@@ -11,6 +11,18 @@ from nanoserve.course.verdict import Status, Verdict
 from nanoserve.course.written import has_no_base, is_stub, not_written, other_signature, promises_only, signature_of
 
 
+def not_yours(task: Task) -> Verdict:
+    """What is said where the reference was given: a learner's own has another name, and this one stood there."""
+    return _about(
+        task,
+        "not yet",
+        f"Not yet: this `{task.name}` is the reference's, and none of your own has taken its place.",
+        slip="What you wrote goes by another name, or its lines have not run.",
+        look=f"Is `{task.name}` spelt as in the stub, in your own line and in that of `check`?",
+        slip_id="not-yours",
+    )
+
+
 def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
     """What can be said without a run: it is not the class or function that was asked for, or a method is not in it."""
     wanted, given = _sort(task.reference), _sort(subject)
