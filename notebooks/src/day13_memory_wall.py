@@ -12,28 +12,28 @@
 # Today you build the memory of a language model at work: the **KV cache**. It makes each step cheap, and it fills
 # the machine. You measure the first, work out the second, and see how much of that memory never holds anything.
 #
-# *About 50 minutes. You need to know PyTorch tensors, and roughly what attention does.*
+# *About 50 minutes. You need PyTorch tensors, and a rough idea of what attention does.*
 
 # %% [markdown]
 # ## Setup
 #
-# Each task is a stub and a call to `check` under it. `check` runs your code on small inputs and says below the
-# cell what it found: where it went wrong, what came, and which slip it looks like. It never stops the notebook;
-# until a task passes, the cells after it go on with the finished engine's piece.
+# Each task is a stub and a call to `check` under it. `check` runs your code on small inputs and says below the cell
+# what it found: which call went wrong, what came of it, and which slip it looks like. It never stops the notebook;
+# until a task passes, the cells after it go on with the **reference**, which is the finished engine's own code.
 
 # %% tags=["setup"]
 
 # %% [markdown]
 # ## Where we are
 #
-# A language model writes one token at a time. In every layer the newest token's *query* is compared with the
-# *keys* of all tokens so far, and what it takes from them are their *values*. A token's keys and values depend
-# only on what stands before it, so they never change again. Why compute them twice?
+# A language model writes one token at a time. In every layer the newest token's *query* is compared with the *keys*
+# of all tokens so far, and the better a key fits, the more of that token's *value* is taken. A token's keys and
+# values depend only on the text up to it, so they never change again. Why compute them twice?
 #
-# What exists is `nanoserve`, a small inference engine with a Llama model in it. `model(ids, cache)` computes the
-# keys and values of the tokens it is given, hands them to the cache, and attends to all that the cache gives back.
-# What is missing is the cache. These are eight tokens, one a step: in orange the keys and values that a
-# step computes, in blue those that it only reads.
+# What exists is `nanoserve`, a small inference engine with a Llama model in it. `model(ids, cache)` computes the keys
+# and values of the tokens it is given, hands them to the cache, and attends to all that the cache gives back. What is
+# missing is the cache. Here are eight tokens, one a step: in orange the keys and values that a step computes, in blue
+# those that it only reads.
 
 # %%
 import matplotlib.pyplot as plt
@@ -47,8 +47,7 @@ for axes, (name, computed) in zip(panels, kinds.items(), strict=True):
     cells = np.where(token > step, 0, np.where(computed, 2, 1))
     colours = ListedColormap(["#ffffff", "#56b4e9", "#d55e00"])
     axes.pcolormesh(token, step, cells, cmap=colours, vmin=0, vmax=2, edgecolors="white", linewidth=2)
-    axes.text(8.4, 0.9, f"{name}:\n{computed.sum()} computed", ha="right", va="top")
-    axes.set(xlabel="token", xlim=(0.5, 8.5), ylim=(8.5, 0.5))
+    axes.set(title=f"{name}: {computed.sum()} computed", xlabel="token", xlim=(0.5, 8.5), ylim=(8.5, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
 panels[0].set_ylabel("step")
 plt.show()
@@ -56,10 +55,11 @@ plt.show()
 # %% [markdown]
 # ## Predict
 #
-# Llama-3.2-1B is a small model: its weights take 2.5 GB. It can read 131,072 tokens. On a GPU with 40 GiB free for
-# keys and values, each request reserves room for the longest text that it might become, in one piece.
+# Llama-3.2-1B is a small model: its [1.23 billion weights](https://huggingface.co/meta-llama/Llama-3.2-1B) take 2.5
+# GB in bfloat16. It can read 131,072 tokens. On a GPU with 40 GiB free for keys and values, each request reserves
+# room for the longest text that it might become, in one piece.
 #
-# How many requests can run at once? Write down a guess; *See* works it out with your own function.
+# How many requests can run at once? Write down your guess; *See* works it out with your own function.
 
 # %%
 guess = None  # for example 1000
@@ -84,8 +84,8 @@ from nanoserve.course.exercises.day13.published import LLAMA_3_2_1B, SMOLLM2_135
 # In each step every layer calls `append` once. The first step brings the whole prompt (*prefill*), each later one
 # a single token (*decode*). Keep what comes, layer by layer, and return all that this layer holds.
 #
-# `self._held` is a dict: a layer's index leads to its keys and its values. `seq_len` and `free` read it too. The
-# base class `KVCache` has the rest: positions, and the attention itself.
+# `self._held` is a dict from a layer's index to its keys and its values. `seq_len` and `free` use it too. The base
+# class `KVCache` has the rest: positions, and the attention itself.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -130,14 +130,14 @@ for name, config in (("SmolLM2-135M", SMOLLM2_135M), ("Llama-3.2-1B", LLAMA_3_2_
 # {task 13.3}
 #
 # Why would anyone reserve the longest text? Because the cache is one piece of memory, because nobody knows how long
-# an answer will be, and because moving gigabytes to a larger place in the middle of it is out of the question. So
+# an answer will be, and because moving gigabytes to a larger place in the middle of a text is out of the question. So
 # each request gets room for `max_len` tokens when it comes. How much of that is ever used?
 #
 # <details><summary><b>Hint</b></summary>
 #
-# Tokens over places, for all requests together. Look out for the day without a request, and for a request that is
-# longer than its place: it would write over its neighbour, so it is refused with an error that says how long it is.
-# The docstring names all that is refused.
+# Tokens over places, for all requests together. Two cases need care: no request at all, and a request that is longer
+# than its place: it would write over its neighbour, so it is refused with an error that says how long it is. The
+# docstring names all that is refused.
 #
 # </details>
 
@@ -154,9 +154,9 @@ at_once = 40 * 2**30 // (LLAMA_3_2_1B.max_position_embeddings * cost)
 print(f"{at_once} requests at once; you guessed {guess}" if guess is not None else f"{at_once} requests at once")
 
 # %% [markdown]
-# Real texts are short: 400 requests of a day are drawn at random, most of them a few hundred tokens long. At full
-# scale nothing would be visible of them, so let each reserve just 2,048. These are the first five, to scale; the
-# blue share is your `used_share` of all of them. Then move the slider towards what the model could read.
+# Real texts are short: 400 requests of a day are drawn at random, most of them a few hundred tokens long. Beside the
+# longest text they would be too short to be seen, so let each reserve just 2,048 tokens. These are the first five, to
+# scale; the blue share is your `used_share` of all of them. Then move the slider towards what the model could read.
 
 # %%
 import random
@@ -169,10 +169,10 @@ print(f"shortest {min(lengths)}, longest {max(lengths)}, on average {sum(lengths
 Reservations(lengths, 2048, used_share, cost)
 
 # %% [markdown]
-# In grey is what Kwon et al. measured of earlier systems and of their own, with the lengths of real chats ([SOSP
-# 2023](https://arxiv.org/abs/2309.06180), Figure 2). *Max* reserves the longest text, as you do. *Pow2* reserves
-# the next power of two, and *Oracle* the true length, as if it were known: even that stands empty until the text
-# has grown. The last bar, vLLM, is their own, and it is where this course goes.
+# The grey bars are what Kwon et al. measured of earlier systems and of their own, with the lengths of real chats
+# ([SOSP 2023](https://arxiv.org/abs/2309.06180), Figure 2). *Max* reserves the longest text, as you do. *Pow2*
+# reserves the next power of two, and *Oracle* the true length, as if it were known: even that stands empty until the
+# text has grown. The last bar, vLLM, is their own system, and what this course builds.
 #
 # An outlook, then: the **same memory**, cut into blocks of 16 tokens that are handed out as they are needed. That
 # is tomorrow's work, done here by the engine. How many of the day's requests fit in the room of those five?
@@ -207,14 +207,15 @@ with torch.inference_mode():
 print(f"{mine.seq_len} tokens in {model.config.num_hidden_layers} layers: the same logits at every step")
 
 # %% [markdown]
-# And does it hold what you foretold? `held_bytes` adds up the memory of all tensors that an object keeps:
+# And does it hold as much as your `kv_bytes_per_token` says? `held_bytes` adds up the memory of all tensors that an
+# object keeps:
 
 # %%
 from nanoserve.course.held import held_bytes
 
-foretold = mine.seq_len * kv_bytes_per_token(model.config, model.dtype)
+expected = mine.seq_len * kv_bytes_per_token(model.config, model.dtype)
 held = held_bytes(mine)
-print(f"foretold {foretold:,} bytes, held {held:,}: {'as' if held == foretold else 'not as'} foretold")
+print(f"expected {expected:,} bytes, held {held:,}: {'the same' if held == expected else 'not the same'}")
 
 # %% [markdown]
 # Then against Hugging Face transformers. This is the whole decode loop: a step goes in, the likeliest token comes
@@ -268,13 +269,14 @@ figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for run, colour in ((recomputed, "#d55e00"), (cached, "#0072b2")):
     axes.plot(range(1, 33), [1000 * s for s in seconds_per_item(curves[run])], color=colour, label=run.__name__)
 axes.set(xlabel="tokens generated", ylabel="milliseconds per token, so far", ylim=0, xlim=(1, 32))
+axes.set_title("A cached token costs less than a recomputed one")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# One falls, one rises. With the cache the prompt is paid for once, and every further token spreads its price
-# thinner. Without it each token pays for the whole text again, and the text only grows.
+# With the cache, the prompt is computed once, and its cost is spread over more and more tokens: the curve falls.
+# Without it, each token pays for the whole text again, and the text only grows.
 #
 # The prompt is not free, though. How does its length show in the time to the first token, and in the time of each
 # token after it?
@@ -287,21 +289,22 @@ figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for place, colour, label in ((0, "#d55e00", "the first token"), (1, "#0072b2", "each token after it")):
     axes.plot(prompt_lengths, [1000 * times[place] for times in timed], "o-", color=colour, label=label)
 axes.set(xlabel="prompt length, tokens", ylabel="milliseconds", ylim=0, xlim=(0, 400))
+axes.set_title("A long prompt delays the first token, hardly the others")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# One climbs, one stays nearly flat. Prefill is *compute*: it works on all of the prompt's tokens. A decode step
-# works on one token, and its time goes into fetching memory: all the weights, and the cache. For our small model
-# and short texts the cache is a trifle beside the weights. For many long texts it is not, and engines hit the
-# second wall: not only the room for the cache, but the time to read it.
+# The time to the first token climbs, the time of the others stays nearly flat. Prefill is *compute*: it works on all
+# of the prompt's tokens. A decode step works on one token, and its time goes into fetching memory: all the weights,
+# and the cache. For our small model and short texts the cache is small beside the weights. For many long texts it is
+# not, and engines hit the second wall: not only the room for the cache, but the time to read it.
 
 # %% [markdown]
 # ## Break
 #
-# This cache has a fault. Its text is right, token for token, so no look at the text will find it. Look at its
-# memory, beside the engine's own cache and the line that you foretold.
+# This cache has a fault. Its text is right, token for token, so you cannot find it in the text. Look at its memory,
+# beside that of the engine's own cache and the line of your `kv_bytes_per_token`.
 
 # %%
 from nanoserve.course.exercises.day13.planted import SuspectKVCache
@@ -319,9 +322,10 @@ tokens = range(len(prompt), len(prompt) + 30)
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 axes.plot(tokens, held[suspect], color="#d55e00", label="the suspect")
 axes.plot(tokens, held[honest], color="#0072b2", label="NaiveKVCache")
-foretold = [count * kv_bytes_per_token(model.config, model.dtype) / 2**20 for count in tokens]
-axes.plot(tokens, foretold, color="black", linestyle=":", label="kv_bytes_per_token")
+expected = [count * kv_bytes_per_token(model.config, model.dtype) / 2**20 for count in tokens]
+axes.plot(tokens, expected, color="black", linestyle=":", label="kv_bytes_per_token")
 axes.set(xlabel="tokens held", ylabel="MiB held", ylim=0)
+axes.set_title("The suspect holds more, and grows faster")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
@@ -343,10 +347,10 @@ print("no suspicion yet" if factor is None else f"you suspect {factor} times, as
 # return super().attend(layer, q, k, v)
 # ```
 #
-# Attention then gives the same, so the text is right, and all that grouped-query attention saves is lost.
-# LitGPT's cache [had it](https://github.com/Lightning-AI/litgpt/issues/1864), and so had
+# Attention then gives the same, so the text is right, and all that grouped-query attention saves is lost. LitGPT's
+# cache [had it](https://github.com/Lightning-AI/litgpt/issues/1864), and so had
 # [torchtune's](https://github.com/meta-pytorch/torchtune/issues/38); a test of tokens does not see memory. What finds
-# it is the comparison you made in *Prove*: bytes held against bytes foretold.
+# it is the comparison that you made in *Prove*: bytes held against bytes expected.
 #
 # </details>
 

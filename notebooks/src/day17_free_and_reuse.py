@@ -49,6 +49,7 @@ figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
 axes.bar(range(24), likely.values, color="#0072b2")
 axes.set_xticks(range(24), [tokenizer.decode([token]) for token in likely.indices], rotation=60, ha="right")
 axes.set(ylabel="probability")
+axes.set_title("After “The sea is”: a few likely tokens, and a long tail")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 print(f"these 24 have {likely.values.sum():.0%} of the probability, the other {len(row) - 24:,} the rest")
@@ -85,7 +86,7 @@ in_the_rest = None  # "zeros", "noise", …
 # The k-th largest value is `scores.topk(k).values[-1]`, and `scores.masked_fill(mask, -math.inf)` makes a new row.
 # For top-p, sort in ascending order, softmax, and sum from the unlikely end: a token is out when the sum up to and
 # with it is at most `1 - top_p`. `sort` gives the order too: it leads back to token ids, for `index_fill`. What if
-# rounding puts out even the likeliest?
+# rounding excludes even the likeliest?
 #
 # </details>
 
