@@ -13,7 +13,7 @@
 # blocks instead, one after the other, and keeps two numbers and one row for each head. The trick is the *online
 # softmax*, and you build it in plain torch.
 #
-# *About 50 minutes. A little PyTorch, and what a softmax is.*
+# *About 50 minutes. You need a little PyTorch, and to know what a softmax is.*
 
 # %% [markdown]
 # ## Setup
@@ -48,12 +48,13 @@ print(f"a step at 2,048 tokens: {3 * megabytes:.0f} MB moved with the gather, {m
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 1.7), layout="constrained")
-for place, (name, colour) in enumerate({"read blocks": "#0072b2", "write": "#d55e00", "read copy": "#8f5f00"}.items()):
+for place, (name, colour) in enumerate({"read blocks": "#0072b2", "write": "#d55e00", "read copy": "#5a6572"}.items()):
     axes.barh("gather, then attention", megabytes, left=place * megabytes, color=colour, edgecolor="white")
     axes.text((place + 0.5) * megabytes, 0, name, ha="center", va="center", color="white")
 axes.barh("in place", megabytes, color="#0072b2", edgecolor="white")
 axes.text(0.5 * megabytes, 1, "read blocks", ha="center", va="center", color="white")
 axes.set(xlabel="MB moved in one step, all layers, 2,048 tokens held", ylim=(1.6, -0.6))
+axes.set_title("The gather moves three times the bytes")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
@@ -65,7 +66,7 @@ plt.show()
 # ## Predict
 #
 # A head's scores lie in two blocks: 1 and 3 in the first, 2 and 8 in the second. After the first block alone, the
-# softmax gives the token of score 3 a share of 88 %. How much is left to it once the second block has been read?
+# softmax gives the token of score 3 a share of 88%. How much is left of it once the second block has been read?
 #
 # Write down your guess; *Build* answers.
 
@@ -77,14 +78,14 @@ guess = None  # per cent
 #
 # ### First, by hand
 #
-# A softmax takes the largest score off before it exponentiates. It changes nothing in the shares, and without it
-# this happens in fp32:
+# A softmax subtracts the largest score before it exponentiates. This does not change the shares, and without it fp32
+# overflows:
 
 # %%
 print(torch.tensor([88.0, 89.0]).exp())
 
 # %% [markdown]
-# So there are two things that one learns only at the end: the largest score, and the sum. All four tokens at once:
+# So two things are known only at the end: the largest score, and the sum. Here are all four tokens at once:
 
 # %%
 scores, values = torch.tensor([1.0, 3.0, 2.0, 8.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
@@ -125,12 +126,12 @@ print("beginning at -inf: ", (masked - -torch.inf).exp())
 print("beginning at -1e30:", (masked - -1e30).exp())
 
 # %% [markdown]
-# Infinity less infinity is no number, and one NaN spoils every sum after it. With -1e30, which is finite and below any
-# score that fp32 attention will meet, `exp(-inf)` is 0 and the block counts for nothing, as it should.
+# Infinity minus infinity is not a number, and one NaN spoils every sum after it. With -1e30, which is finite and
+# below any score that fp32 attention will meet, `exp(-inf)` is 0 and the block counts for nothing, as it should.
 #
 # ### Now you
 #
-# Two tasks: one block, then the walk over all of them. Changed the first one later? Run the second again.
+# Two tasks: one block, then the walk over all of them. When you change the first task, run the second again.
 #
 # {task 18.1}
 #
@@ -153,7 +154,7 @@ print("beginning at -1e30:", (masked - -1e30).exp())
 # and let `fold` take them in. After the last one, divide.
 #
 # Three things are easily overlooked. The last block is seldom full, and what lies behind the newest token may be
-# anything, NaN included. Query heads share KV heads in consecutive groups: with 9 and 3, query heads 0, 1 and 2 read KV
+# anything, even NaN. Query heads share KV heads in consecutive groups: with 9 and 3, query heads 0, 1 and 2 read KV
 # head 0. And an idle row has no tokens at all.
 #
 # <details><summary><b>Hint</b></summary>
@@ -225,11 +226,11 @@ for size in (1, 10, 60):
     print(f"largest score {largest_score:5.1f}: off by less than {size}e-6: {bool(off < size * 1e-6)}")
 
 # %% [markdown]
-# To 1e-6 where scores are of the usual size. A score of 265 is rounded to about 2e-5 in fp32, and no softmax in fp32
-# can be better than its scores.
+# The result is right to 1e-6 where scores are of the usual size. A score of 264.9 is rounded in fp32, by up to 2e-5,
+# and no softmax can be more exact than its scores.
 #
 # Then a whole model. This cache stores as before; when a single token comes, your walk reads the blocks. A prompt has
-# many queries at once, and still takes the gather. Judge of the text is transformers:
+# many queries at once, and still takes the gather. The judge of the text is Hugging Face transformers:
 
 # %%
 from textwrap import fill
@@ -271,9 +272,9 @@ print(f"\n{cache.steps:,} calls of your attention; {len(ours)} tokens, each equa
 # %% [markdown]
 # ## Measure
 #
-# What does a step cost as the history grows? It reads the weights, always the same, and it reads the history. Here is a
-# step with the gather, a step that finds the history in one piece, and a step with your walk: the time of the model
-# over an empty history, and on top of it the attention of 8 layers, taken for all 30.
+# What does a step cost as the history grows? It reads the weights, always the same, and it reads the history. Here is
+# a step with the gather, a step that finds the history in one piece, and a step with your walk. Each time is that of
+# the model without a history, plus that of the attention, measured over 8 layers and scaled to all 30.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -334,25 +335,27 @@ axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
 axes.yaxis.set_major_formatter("{x:,g}")
 axes.yaxis.set_minor_formatter("")
 axes.set(xlabel="tokens held", ylabel="ms for one step of the model")
+axes.set_title("In Python, the walk takes longer than the copy that it saves")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# Two regimes. To the left the weights are nearly all that counts, and the lines of the gather and of the history in one
-# piece lie flat. To the right the history takes over, and of these two the gather bends upwards first: it moves three
-# times the bytes, and once its copies have outgrown the CPU's caches, each of them is paid in full.
+# Two regimes. To the left the weights are nearly all that counts, and the lines of the gather and of the history in
+# one piece lie flat. To the right the history is what counts, and of these two lines that of the gather bends upwards
+# first: it moves three times the bytes, and once its copies have outgrown the CPU's caches, each copy costs its full
+# time.
 #
-# And your walk? It never copies the history together, and still it is the **slowest** of the three on a CPU. Each block
-# costs a dozen calls from Python into torch, and 16 tokens are too little work for that. The loop is right, the
-# language is wrong: inside one GPU kernel a turn costs no call, and then the bytes decide.
+# And your walk? It copies no history, and still it is the **slowest** of the three on a CPU. Each block costs a dozen
+# calls from Python into torch, and 16 tokens are too little work for that. The loop is right, but Python is the wrong
+# language for it: inside a GPU kernel a turn of the loop costs no call, and then the bytes decide.
 
 # %% [markdown]
 # ## Break
 #
-# This `fold` comes from an engine whose models have a *sliding window*: a token sees only the newest tokens, and
-# older ones get the score -inf. It passes every test that its authors wrote: with a window and without, the result is
-# the softmax.
+# This `fold` has a fault. It comes from an engine whose models have a *sliding window*: a token sees only the newest
+# tokens, and older ones get the score -inf. It passes every test that its authors wrote: with a window and without,
+# the result is the softmax.
 
 # %%
 from nanoserve.course.exercises.day18.planted import suspect_fold, suspect_start
@@ -384,8 +387,8 @@ for name, seen in {"all tokens": scores, "with a window": window}.items():
     print(f"{name:14}: yours {'right' if off[0] else 'wrong'}, the suspect {'right' if off[1] else 'wrong'}")
 
 # %% [markdown]
-# Then a model arrives in which one head is silent. Try this: add the same number to *all* scores. A softmax does not
-# change by that, so neither may the result.
+# Then a model arrives in which one head's output is zero. Try this: add the same number to *all* scores. That does
+# not change a softmax, so it must not change the result.
 
 # %%
 levels = range(-140, 101, 4)
@@ -399,6 +402,7 @@ for name, (way, seen, look) in lines.items():
     right = (seen.softmax(-1)[:, None] @ values).norm()
     axes.plot(levels, [way(seen + level, values).norm() / right for level in levels], label=name, **look)
 axes.set(xlabel="added to every score", ylabel="length of the result / right length", ylim=(-0.1, 1.3))
+axes.set_title("Where all scores are low, the suspect's result is zero")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False, loc="lower right")
 plt.show()
@@ -418,7 +422,7 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #
 # The guard is right for the subtraction, and wrong for what is *kept*: from then on 0 is the largest score, though no
 # token has it. As long as the real scores are near 0 or above, nothing shows. Where all of a head's scores lie below
-# about -104, every `exp(score - 0)` is 0 in fp32, and the head says nothing.
+# about -104, every `exp(score - 0)` is 0 in fp32, and the head's output is zero.
 #
 # FlashAttention [had it](https://github.com/Dao-AILab/flash-attention/issues/2082): a first block all masked, later
 # scores all negative, whole heads zeroed, and somebody's training runs with them. FlashInfer had

@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Day 21 · The kernel in the loop
 #
-# The decode kernel is right, and nobody calls it. Today it goes behind `attend`, and a text is decoded through it. But
-# first it learns to share a long sequence among many programs: one text alone would leave a GPU nearly idle.
+# The decode kernel is right, but nothing calls it yet. Today you put it behind `attend` and decode a text through it.
+# Before that, you let many programs share a long sequence: one text alone would leave a GPU nearly idle.
 #
-# *About 50 minutes. PyTorch, and a little Triton as on Day 19.*
+# *About 50 minutes. You need PyTorch, and a little Triton, as on Day 19.*
 
 # %% [markdown]
 # ## Setup
@@ -28,8 +28,9 @@ triton_day()
 # ## Where we are
 #
 # A program of Day 20's kernel serves one sequence and one KV head, and walks over all tokens of that sequence. Many
-# sequences are many programs. But one long chat with SmolLM2, which has 3 KV heads, is 3 programs, and an H100 SXM has
-# 132 **multiprocessors** (an A100 has 108, a T4 40), each of which could run several.
+# sequences are many programs. But one long chat with SmolLM2, which has 3 KV heads, is 3 programs, and an H100 SXM
+# has 132 **multiprocessors** ([NVIDIA](https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/)), each
+# of which could run several programs.
 
 # %%
 from importlib.util import find_spec
@@ -52,16 +53,19 @@ draw_programs({f"{batch} sequences" if batch > 1 else "1 sequence": 3 * batch fo
 # %% [markdown]
 # ## Predict
 #
-# How many programs should share a sequence? The engine's rule: enough that each multiprocessor gets four programs, but
-# none with fewer than 256 tokens, and at most 128. It goes by the tokens that the block table has room for: the lengths
-# lie on the GPU, and to look at them would be to wait. One sequence of 4,096 tokens, 3 KV heads, 132 multiprocessors:
-# how many multiprocessors have work?
+# How many programs should share a sequence? The engine's rule: enough that each multiprocessor gets four programs,
+# but none with fewer than 256 tokens, and at most 128. It counts the tokens that the block table has room for: the
+# true lengths lie on the GPU, and reading them would mean waiting for it. One sequence of 4,096 tokens, 3 KV heads,
+# 132 multiprocessors: how many multiprocessors have work? Write down your guess; *See* answers.
 
 # %%
 guess = None  # of 132
 
 # %% [markdown]
 # ## Build
+#
+# Three tasks: a program's share of a sequence, the kernel that puts the shares together, and the cache that calls
+# the decode kernel.
 #
 # ### A share
 #
@@ -71,15 +75,16 @@ guess = None  # of 132
 # %% [markdown]
 # {task 21.1}
 #
-# Day 20's kernel calls this function, and then walks from `first` to `end`, `TILE` tokens at a time. So a share should
-# be whole tiles: half a tile costs its program as much as a whole one. Only the last tile of the sequence may be cut
-# short. No share should be longer than need be, for the longest one decides when the step is done. And where there are
-# more programs than tiles, some have nothing: their `end` is not behind their `first`.
+# Day 20's kernel calls this function, and then walks from `first` to `end`, `TILE` tokens at a time. So a share
+# should be whole tiles: half a tile costs its program as much as a whole one. Only the last tile of the sequence may
+# be cut short. No share should be longer than necessary, since the longest one decides when the step is done. Where
+# there are more programs than tiles, some have nothing to do: their `end` is not greater than their `first`.
 #
 # <details><summary><b>Hint</b></summary>
 #
-# `tl.cdiv(a, b)` divides and rounds up. How many tiles has the sequence, how many of them has a program, where does
-# this program begin? `tl.program_id(2)` is its place among those that share, `tl.num_programs(2)` how many there are.
+# `tl.cdiv(a, b)` divides and rounds up. How many tiles has the sequence, how many of them does a program take, where
+# does this program begin? `tl.program_id(2)` is its place among those that share, `tl.num_programs(2)` how many there
+# are.
 #
 # </details>
 
@@ -99,9 +104,9 @@ print("mean  ", parts.mean(0))
 print("wanted", scores.softmax(0) @ values)
 
 # %% [markdown]
-# What is missing is how much each share weighs in the whole. In a softmax over all tokens a share weighs as much as its
-# tokens together: the sum of exp(score), which was its own softmax's denominator. Denominators grow beyond all bounds,
-# so programs hand on the logarithm, the **log-sum-exp**:
+# What is missing is how much each share weighs in the whole. In a softmax over all tokens a share weighs as much as
+# its tokens together: the sum of exp(score), which is the denominator of its own softmax. That sum can overflow, so
+# programs hand on its logarithm, the **log-sum-exp**:
 
 # %%
 lse = torch.stack([scores[:2].logsumexp(0), scores[2:].logsumexp(0)])
@@ -136,9 +141,9 @@ print("mixed       ", weights @ parts)
 # %% [markdown]
 # ### Behind `attend`
 #
-# Now the loop. A model calls `cache.attend(layer, q, k, v)` in each layer. So far a paged cache answers with
-# `KVCache.attend`: `append` stores the new tokens and copies the history together, then comes torch's attention. What
-# it has for the kernel is this:
+# A model calls `cache.attend(layer, q, k, v)` in each layer. So far a paged cache answers with `KVCache.attend`:
+# `append` stores the new tokens and gathers the history, then comes torch's attention. For the kernel it already has
+# `store`, which grows the table and writes, and gathers nothing:
 
 # %%
 from inspect import getsource
@@ -147,15 +152,15 @@ from textwrap import dedent
 print(dedent(getsource(yours("16.3").store)))
 
 # %% [markdown]
-# The index tensors are made in a step's first layer, and the other layers find them there. That is not for beauty: to
-# make a tensor out of Python numbers is a copy to the GPU, and to look at one (`item()`, `tolist()`, an `if`) waits
-# until the GPU has caught up.
+# The index tensors are made in a step's first layer, and the other layers use them again. This matters: making a
+# tensor out of Python numbers is a copy to the GPU, and looking at a tensor's value (`item()`, `tolist()`, an `if`)
+# waits until the GPU has caught up.
 #
 # {task 21.3}
 #
 # A step of one token goes through the kernel, `paged_attention(q, k_pool, v_pool, block_tables, seq_lens)`. A prompt
-# has many queries, and goes the old way. `self.kernel` decides: `True` is the kernel wherever we are, `False` never,
-# and `None` on a GPU if Triton is there.
+# has many queries, and goes the old way. `self.kernel` decides: `True` means the kernel on any device, `False` means
+# never, and `None` means only on a GPU, if Triton is there.
 #
 # <details><summary><b>Hint</b></summary>
 #
@@ -189,10 +194,11 @@ busy = min(132, 3 * splits_for(programs=3, longest=4096, multiprocessors=132))
 print(f"{busy} of 132 have work at 4,096 tokens", end="\n" if guess is None else f", and you guessed {guess}\n")
 
 # %% [markdown]
-# At 4,096 tokens the second half of the rule speaks: 16 shares of 256. A share costs something too, a program to start
-# and a part to write and to read again, and few tokens would not be worth it.
+# At 4,096 tokens the second part of the rule decides: 16 shares of 256. A share has a cost too: a program to start,
+# and a part to write and read again. For few tokens that is not worth it.
 #
-# And your shares? 37 tokens in blocks of 4, and 5 tiles of 8. The lower picture is the pool: whose tile lies where.
+# Now your shares: 37 tokens in blocks of 4, and in 5 tiles of 8. The lower picture is the pool, and shows where each
+# program's tokens lie.
 
 # %%
 from nanoserve.course.exercises.day21.shares import shares_of
@@ -202,7 +208,8 @@ dealt = {splits: shares_of(my_tokens, 37, splits, tile=8) for splits in (1, 2, 7
 draw_shares(dealt, tile=8, table=table, block_size=4, num_blocks=16)
 
 # %% [markdown]
-# Of seven programs two have nothing. They write zeros and -inf, and your `combine_kernel` gives them no weight.
+# Of seven programs, two have nothing to do. They write zeros and -inf, and your `combine_kernel` gives them no
+# weight.
 
 # %% [markdown]
 # ## Prove
@@ -252,7 +259,7 @@ for name, kernel in {"gather": False, "kernel": True}.items():
     print(f"{name}: {tokens}, as transformers: {tokens == judge}")
 
 # %% [markdown]
-# And the real one: 30 layers, so 30 launches a token, for which the interpreter needs a second or two.
+# And the real model: it has 30 layers, so 30 launches a token. The interpreter needs some seconds.
 
 # %%
 from nanoserve import load_model, load_tokenizer
@@ -268,9 +275,9 @@ print(f"{len(tokens)} tokens, four of them through the kernel, each equal to tra
 # %% [markdown]
 # ## Measure
 #
-# How fast can it be at best? A decode step's attention is nearly all memory traffic, so count bytes. The kernel reads
-# each key and each value once. The gather reads them, writes a copy, and attention reads the copy. Splitting adds a
-# little: a part in fp32 to write and to read, and a log-sum-exp, for each head and share.
+# How fast can attention be at best? In a decode step it is nearly all memory traffic, so count bytes. The kernel
+# reads each key and each value once. The gather reads them, writes a copy, and attention reads the copy. Splitting
+# adds a little: a part in fp32 to write and to read, and a log-sum-exp, for each head and share.
 
 # %%
 heads, kv_heads, dim, batch = 32, 8, 64, 8  # Llama-3.2-1B, in fp16
@@ -288,9 +295,9 @@ for context in (1024, 8192, 32_768):
     print(f"{context:6,} tokens each: {line}; {splits} shares add {parts / needed(context):.1%}")
 
 # %% [markdown]
-# Bytes over bandwidth is a time, about the least that a step's attention can take. The bandwidth is not the data
-# sheet's but what a plain copy reaches. Without a GPU here, both the bandwidth and the times come from a table that was
-# measured on one and came with the course.
+# Bytes divided by bandwidth is a time, about the least that a step's attention can take. The bandwidth is not the
+# data sheet's but what a plain copy reaches. Without a GPU here, both the bandwidth and the times come from a table
+# that was measured on one and came with the course.
 
 # %% tags=["nbval-ignore-output"]
 from nanoserve.course.exercises.day21.bandwidth import attention_seconds, by_context, committed, copy_rate
@@ -319,10 +326,11 @@ for times, colour in {"three times": "#d55e00", "once": "#0072b2"}.items():
     axes.plot(contexts, least, color=colour, ls=":", label=f"keys and values {times}, at a copy's speed")
 axes.set_xscale("log", base=2)
 axes.set_yscale("log")
+axes.set_xticks(contexts, [f"{context:,}" for context in contexts])
 axes.set(xlabel=f"tokens of each of {batch} sequences", ylabel="ms for one layer's attention")
 axes.spines[["top", "right"]].set_visible(False)
-if not measured:
-    axes.set_title("nothing measured: arithmetic, at this CPU's copy speed", fontsize=10)
+unmeasured = "Nothing measured: arithmetic, at this CPU's copy speed"
+axes.set_title("The gather moves three times the bytes" if measured else unmeasured)
 figure.legend(frameon=False, loc="outside upper left", ncols=2, fontsize=9)
 plt.show()
 for way in measured or ():
@@ -330,17 +338,17 @@ for way in measured or ():
     print(f"{way}: {share:.0%} of a copy's bandwidth, at {contexts[-1]:,} tokens")
 
 # %% [markdown]
-# Dotted is what bytes alone would take, once for the kernel and three times for the gather. As long as all of them come
-# from memory, no kernel gets far below the lower line; a little it may, for a copy also writes, and reading alone can
-# be faster. How near a measured one comes to it says how good it is, on any GPU. Where only dotted lines are drawn,
-# nothing was measured: `benchmarks/gpu_check.py` does it, on a machine that has a GPU.
+# Dotted is what bytes alone would take, once for the kernel and three times for the gather. As long as all of them
+# come from memory, no kernel gets far below the lower line. (It may get a little below: a copy also writes, and
+# reading alone can be faster.) How near a measured line comes to it says how good the kernel is, on any GPU. Where
+# only dotted lines are drawn, nothing was measured: `benchmarks/gpu_check.py` does it, on a machine that has a GPU.
 
 # %% [markdown]
 # ## Break
 #
-# A colleague brings another decode kernel. GPUs have an instruction for powers of 2 and none for powers of e, so it
-# scales the scores by log2(e) once and goes on in powers of 2. On a short text, which is one share, it agrees with the
-# softmax, and it goes into the engine in front of your `combine_kernel`.
+# A colleague brings another decode kernel, and it has a fault. GPUs have an instruction for powers of 2 and none for
+# powers of e, so it scales the scores by log2(e) once and then works in powers of 2. On a short text, which is one
+# share, it agrees with the softmax, and it goes into the engine in front of your `combine_kernel`.
 
 # %%
 from nanoserve.course.exercises.day21.planted import suspect_shares
@@ -375,6 +383,7 @@ places = torch.arange(6)
 axes.bar(places - 0.2, right_lse.softmax(0), 0.36, color="#0072b2", label="by torch's log-sum-exp")
 axes.bar(places + 0.2, lse.softmax(0), 0.36, color="#d55e00", label="by the suspect's")
 axes.set(xlabel="share", ylabel="weight in the whole")
+axes.set_title("The suspect's heavy shares weigh too much")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 plt.show()
@@ -388,9 +397,10 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 # <details><summary><b>The answer</b></summary>
 #
 # 1.4427 is log2(e). The parts are right, for the power of 2 of a scaled score is the power of e of the score. But the
-# log-sum-exp is a logarithm *to base 2*, and your kernel takes it for one to base e: the heavy shares grow heavier and
-# the light ones lighter. With one share its weight is 1 in any base, and nothing shows. Either side can be mended:
-# multiply by ln 2 on the way out, or combine with `exp2`. What helps for good is to write the base down.
+# log-sum-exp is a logarithm *to base 2*, and your kernel takes it for one to base e: the heavy shares grow heavier
+# and the light ones lighter. A single share has the weight 1 in any base, so nothing shows. Either side can be
+# mended: multiply by ln 2 on the way out, or combine with `exp2`. What helps in the long run is to write the base
+# down.
 #
 # A FlashInfer kernel returned base 2 ([issue 2113](https://github.com/flashinfer-ai/flashinfer/issues/2113)), and
 # FlashAttention returns base e. vLLM put the one into the other's reduce twice in 2026: with a context split
@@ -441,5 +451,5 @@ print("no suspicion yet" if what_is_wrong is None else f"you suspect: {what_is_w
 #
 # </details>
 #
-# **Tomorrow** there are many sequences, and one step serves them all: one table for each, prompts of other lengths, and
-# padding that never reaches the pool.
+# **Tomorrow** there are many sequences, and one step serves them all: one table for each, prompts of different
+# lengths, and padding that never reaches the pool.
