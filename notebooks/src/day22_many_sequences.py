@@ -60,6 +60,7 @@ for row, length in enumerate(LENGTHS):
         colour = "#d3d7dd" if column < longest - length else "#0072b2"
         axes.barh(row, 0.92, left=column - 0.46, color=colour, height=0.8)
 axes.set(xlabel="column", xlim=(-0.6, longest - 0.4), ylim=(len(LENGTHS) - 0.5, -0.5), ylabel="prompt")
+axes.set_title("Six prompts that end together")
 axes.set_xticks(range(0, longest, 3))
 axes.set_yticks(range(len(LENGTHS)), list("ABCDEF"))
 axes.spines[:].set_visible(False)

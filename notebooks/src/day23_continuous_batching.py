@@ -51,8 +51,8 @@ def static(scheduler):
     """The same scheduler, but nobody comes in while somebody runs."""
 
     class Static(scheduler):
-        def next_in_line(self):
-            return [] if self.running else super().next_in_line()
+        def next_in_line(self, *args, **settings):  # yours may have arguments of its own
+            return [] if self.running else super().next_in_line(*args, **settings)
 
     return Static
 
