@@ -7,6 +7,7 @@ import torch
 
 from nanoserve.course.cell_order import tell_of_missing_names
 from nanoserve.course.view.plots import tell_plots
+from nanoserve.course.waiting import tell_of_waits
 
 # The builder stamps the repository and the revision from pyproject.toml. The cell stands alone: it is what finds us.
 SOURCE = """\
@@ -49,4 +50,5 @@ def ready() -> None:
             print("Triton was imported before this cell and cannot use its interpreter: restart the kernel.")
     tell_of_missing_names()
     tell_plots()
+    tell_of_waits()
     print("nanoserve is ready.")
