@@ -91,38 +91,55 @@ def judge(task: Task, probe: Probe, outcome: Outcome, reached: int) -> Verdict:
         return _out_of_time(task, outcome, facts)
     # A stub's own: torch raises one of these where an operation has no such kernel, and input() a subclass of it.
     if type(error) is NotImplementedError and outcome.line and not error.args:
-        written = [getattr(probe.subject, name, None) for name in task.writes] or [probe.subject]
-        if all(map(is_stub, written)):
-            what = " and ".join(f"`{name}`" for name in task.writes or (task.name,))
-            return _about(task, "not started", f"Not started: write {what}, then run the cell again.")
-        return _about(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
+        return _stub_left(task, probe.subject, outcome, facts)
     if name := other_signature(task, probe.subject, outcome):
-        return _about(
-            task,
-            "raised",
-            f"Your code raised TypeError: `{name}` does not take what it is called with.",
-            expected=signature_of(task.stand_in(), name),
-            came=signature_of(probe.subject, name),
-            slip="The arguments are not the stub's, and whoever calls it gives those of the stub.",
-            look="Keep the stub's `def` line as it is; an argument of your own needs a default.",
-            slip_id="another-signature",
-            **facts,
-        )
+        return _not_its_arguments(task, probe.subject, name, facts)
     facts["calls"] = _by_its_type(facts["calls"], error)
     if not outcome.line and not isinstance(task.reference, KernelReference):  # a kernel's process has its own troubles
-        look = "Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`."
-        if (task.inherits or task.extends) and "__init__" in vars(probe.subject):
-            look = "Does your `__init__` begin with `super().__init__(…)`, and with what it was given?"
-        return _about(
-            task,
-            "not yet",
-            "Not yet: the check cannot go on with what your code gave.",
-            came=named(error),
-            slip="Something is missing, or is of another type, shape or device than the stub's docstring says.",
-            look=look,
-            slip_id="cannot-go-on",
-            **facts,
-        )
+        return _cannot_go_on(task, probe.subject, error, facts)
+    return _raised(task, outcome, error, facts)
+
+
+def _stub_left(task: Task, subject: Callable, outcome: Outcome, facts: dict) -> Verdict:
+    written = [getattr(subject, name, None) for name in task.writes] or [subject]
+    if all(map(is_stub, written)):
+        what = " and ".join(f"`{name}`" for name in task.writes or (task.name,))
+        return _about(task, "not started", f"Not started: write {what}, then run the cell again.")
+    return _about(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
+
+
+def _not_its_arguments(task: Task, subject: Callable, name: str, facts: dict) -> Verdict:
+    return _about(
+        task,
+        "raised",
+        f"Your code raised TypeError: `{name}` does not take what it is called with.",
+        expected=signature_of(task.stand_in(), name),
+        came=signature_of(subject, name),
+        slip="The arguments are not the stub's, and whoever calls it gives those of the stub.",
+        look="Keep the stub's `def` line as it is; an argument of your own needs a default.",
+        slip_id="another-signature",
+        **facts,
+    )
+
+
+def _cannot_go_on(task: Task, subject: Callable, error: BaseException, facts: dict) -> Verdict:
+    """The error came in a stage, and not on a line of the learner's."""
+    look = "Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`."
+    if (task.inherits or task.extends) and "__init__" in vars(subject):
+        look = "Does your `__init__` begin with `super().__init__(…)`, and with what it was given?"
+    return _about(
+        task,
+        "not yet",
+        "Not yet: the check cannot go on with what your code gave.",
+        came=named(error),
+        slip="Something is missing, or is of another type, shape or device than the stub's docstring says.",
+        look=look,
+        slip_id="cannot-go-on",
+        **facts,
+    )
+
+
+def _raised(task: Task, outcome: Outcome, error: BaseException, facts: dict) -> Verdict:
     if isinstance(error, NameError):
         facts |= {
             "slip": "The name has no value.",
