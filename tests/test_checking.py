@@ -155,6 +155,32 @@ def test_the_reference_that_stands_in_for_a_stub_is_not_passed_for_the_learners(
     assert "is the reference's, and none of your own has taken its place" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("task", [t for t in all_tasks().values() if t.writes], ids=lambda task: task.id)
+def test_a_class_on_top_of_the_reference_that_writes_nothing_is_not_passed_for_the_learners(task, capsys):
+    check(task.id, type(task.name, (task.reference,), {}))
+    assert "✓" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("hook", ["__getattribute__", "__getattr__", "__eq__", "__subclasscheck__", "__call__"])
+def test_a_class_that_raises_when_it_is_looked_at_gets_a_verdict(hook, capsys):
+    def raises(*args):
+        raise RuntimeError(hook)
+
+    for task in ("14.1", "15.2", "23.1"):
+        subject = type("Nasty", (type,), {hook: raises})(find(task).name, (), {})
+        assert check(task, subject) is not subject
+        said = capsys.readouterr().out
+        assert said.startswith("→")
+
+
+def test_going_back_to_a_task_says_which_ones_to_run_again(capsys):
+    for task in ("14.1", "14.2", "14.3"):
+        check(task, from_source("from collections.abc import Iterable\n" + find(task).solution()))
+    assert "again" not in capsys.readouterr().out
+    check("14.1", from_source(FIRST.solution()))
+    assert "Run 14.2 and 14.3 again: what was built there stands on what was here before." in capsys.readouterr().out
+
+
 def test_a_cell_run_twice_builds_on_the_task_before_and_not_on_itself(capsys):
     check("14.1", from_source(FIRST.solution()))
     cell = "from collections.abc import Iterable\n" + find("14.2").solution()

@@ -1,12 +1,14 @@
 """`check`: tells a learner at once, and kindly, whether their code is right and, if not, which slip it looks like."""
 
+import inspect
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from IPython import get_ipython
 from IPython.display import display
 
-from nanoserve.course.judge import before_it_runs, judge, not_yours
+from nanoserve.course.judge import before_it_runs, cannot_look, judge, not_yours
 from nanoserve.course.limits import run_limited
 from nanoserve.course.probe import Probe
 from nanoserve.course.tasks import Task, all_tasks, find
@@ -40,10 +42,15 @@ def check(task_id: str, subject: Callable) -> Callable:
     except KeyError as error:
         _show(Verdict(f"{task_id}", "raised", f"{error.args[0]}.", "The notebook goes on with what you gave."))
         return subject
-    lent = subject is task.reference or (task.id in _lent and subject is _lent[task.id])
-    verdict = not_yours(task) if lent else examine(task, subject)
+    try:
+        borrowed = _borrowed(task, subject)
+        verdict = not_yours(task, borrowed) if borrowed else examine(task, subject)
+    except Exception as error:
+        verdict = cannot_look(task, error)
+    if built := [other for other in _forget(task.id) if other != task.id]:
+        again = f" Run {' and '.join(built)} again: what was built there stands on what was here before."
+        verdict = replace(verdict, goes_on_with=verdict.goes_on_with + again)
     _show(verdict)
-    _forget(task.id)
     if verdict.passed:
         _passed[task.id] = subject
         return subject
@@ -59,12 +66,24 @@ def yours(task_id: str) -> Callable:
     return _passed.get(task.id) or task.stand_in()
 
 
-def _forget(task_id: str) -> None:
-    """A task that is checked anew takes with it what was built on it: that stands on code that is gone."""
-    _passed.pop(task_id, None)
-    for task in all_tasks().values():
-        if task.extends == task_id:
-            _forget(task.id)
+def _borrowed(task: Task, subject: Callable) -> str:
+    """The name of what is the reference's in what should be the learner's; "" if nothing is."""
+    if subject is task.reference or (task.id in _lent and subject is _lent[task.id]):
+        return task.name
+    if not inspect.isclass(subject):
+        return ""
+    return next((name for name in task.writes if getattr(subject, name, None) is getattr(task.reference, name)), "")
+
+
+def _forget(task_id: str) -> list[str]:
+    """A task that is checked anew takes with it what was built on it: that stands on code that is gone.
+
+    Returns:
+        Those of them that had passed.
+    """
+    gone = [task_id] if _passed.pop(task_id, None) is not None else []
+    on_it = [task.id for task in all_tasks().values() if task.extends == task_id]
+    return gone + [task for other in on_it for task in _forget(other)]
 
 
 def examine(task: Task, subject: Callable) -> Verdict:

@@ -11,15 +11,26 @@ from nanoserve.course.verdict import Status, Verdict
 from nanoserve.course.written import has_no_base, is_stub, not_written, other_signature, promises_only, signature_of
 
 
-def not_yours(task: Task) -> Verdict:
-    """What is said where the reference was given: a learner's own has another name, and this one stood there."""
+def not_yours(task: Task, name: str) -> Verdict:
+    """What is said where the reference's class, function or method was given: a learner's own goes by another name."""
     return _about(
         task,
         "not yet",
-        f"Not yet: this `{task.name}` is the reference's, and none of your own has taken its place.",
-        slip="What you wrote goes by another name, or its lines have not run.",
-        look=f"Is `{task.name}` spelt as in the stub, in your own line and in that of `check`?",
+        f"Not yet: this `{name}` is the reference's, and none of your own has taken its place.",
+        slip="What you wrote goes by another name, stands elsewhere, or its lines have not run.",
+        look=f"Is `{name}` spelt as in the stub, and indented as there?",
         slip_id="not-yours",
+    )
+
+
+def cannot_look(task: Task, error: Exception) -> Verdict:
+    """What is said where the very look at what was given raises an error, as of a metaclass."""
+    return _about(
+        task,
+        "raised",
+        f"What was given raised {type(error).__name__} when it was only looked at.",
+        came=named(error),
+        slip_id="cannot-look",
     )
 
 

@@ -137,8 +137,8 @@ def _code_of(notebook: Path) -> list[str]:
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
-        raise ValueError(f"{notebook} is no notebook: {error!r}") from None
+    except (ValueError, KeyError, TypeError, RecursionError, OSError):
+        raise ValueError(f"{notebook} is no notebook: it is damaged, or something else under this name") from None
     transform = TransformerManager().transform_cell
     codes = []
     for source in sources:
