@@ -481,6 +481,13 @@ class Ask(After1):
         return self.inside(p, self.allocator.block_size)
 
 
+@wrong("15.2", "look-up-changes")
+class SortsTheBlocks(Ask):
+    def inside(self, p, size):
+        self.block_ids.sort()
+        return self.block_ids[p // size], p % size
+
+
 @wrong("15.2", "no-return")
 class ForgetsToReturn(Ask):
     def inside(self, p, size):
@@ -685,6 +692,13 @@ class Slots(After2):
     def slot(self, p):
         block_id, offset = self.position(p)
         return self.of(block_id, offset, self.allocator.block_size)
+
+
+@wrong("15.3", "look-up-changes")
+class CountsWhoAsks(Slots):
+    def of(self, block_id, offset, size):
+        self.num_tokens += 1
+        return block_id * size + offset
 
 
 @wrong("15.3", "no-return")

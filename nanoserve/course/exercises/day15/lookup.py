@@ -24,12 +24,19 @@ def _position(probe: Probe, table: Traced, p: int) -> object:
     return came
 
 
+def _only_looked(probe: Probe, table: Traced) -> None:
+    """The table of `_table` is as it was."""
+    probe.equal(list(table.block_ids), [5, 7, 2], "look-up-changes")
+    probe.equal(table.num_tokens, 9, "look-up-changes")
+
+
 def position_0_lies_in_the_first_block(probe: Probe) -> None:
     """position 0 lies in the block of entry 0"""
     table = _table(probe)
     slips = {"no-return": None, "entry-for-block": (0, 0), "swapped": (0, 5), "last-block": (2, 0), "a-list": [5, 0]}
     slips |= {"slot-for-position": 20, "block-alone": 5, "counts-from-one": (5, 1), "one-before": (2, 3)}
     came = _position(probe, table, 0)
+    _only_looked(probe, table)
     if came == 5 and table.position(1) != 5:
         probe.fail("(5, 0)", "5", "one-number")
     probe.equal(came, (5, 0), "wrong-place", slips)
@@ -147,6 +154,7 @@ def the_offset_is_added(probe: Probe) -> None:
     for p in (1, 2, 3):
         with probe.on_error(IndexError, slip="refuses-inside"):
             probe.equal(table.slot(p), 20 + p, "wrong-slot", {"no-offset": 20})
+        _only_looked(probe, table)
 
 
 def the_slots_of_the_next_block(probe: Probe) -> None:
