@@ -35,6 +35,7 @@ def one_step(model, slots_class, pool):
     model(input_ids, prefill)
     slots.admit([1], prefill, pad_lens)
     assert slots.reserve_step()
+    pool.k[:, -1] = torch.nan  # as fresh memory may be; nobody has the last block
     before = pool.k.clone()
     logits = model(torch.tensor([[0], [7], [0]]), slots)[1, -1]
     slots.advance()

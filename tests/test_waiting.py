@@ -17,7 +17,7 @@ STATE = "application/vnd.jupyter.widget-state+json"
         ("assert ours == transformers_tokens(prompt, 8)", "Asking transformers"),
         ("@triton.jit\ndef f(x):\n    pass\n\nf = check('19.1', f)", "Trying your kernel"),
         ("pool.allocate_for(40)  # for the model", ""),
-        ("def scale(x):\n    return x / 2\n\nscale = check('18.1', scale)", ""),
+        ("def decode(model):\n    return model(1)\n\ndecode = check('17.3', decode)", ""),
     ],
 )
 def test_a_cell_says_what_it_waits_for(source, what):

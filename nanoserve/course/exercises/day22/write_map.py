@@ -14,7 +14,8 @@ def places_written(before: torch.Tensor, after: torch.Tensor) -> list[tuple[int,
     Args:
         before, after: (num_layers, num_blocks, block_size, num_kv_heads, head_dim).
     """
-    changed = (before != after).flatten(3).any(3).any(0)  # (num_blocks, block_size)
+    differs = (before != after) & ~(before.isnan() & after.isnan())  # fresh memory may hold NaN, which equals nothing
+    changed = differs.flatten(3).any(3).any(0)  # (num_blocks, block_size)
     return [(block, offset) for block, offset in changed.nonzero().tolist()]
 
 
