@@ -25,7 +25,8 @@ def test_a_stub_is_not_started_and_the_reference_stands_in(task, capsys):
     said = capsys.readouterr().out
     assert "Not started" in said
     assert "goes on with the reference's" in said
-    assert examine(task, stand_in).passed
+    if task.writes:  # what else stands in is the reference itself, which test_checkers.py tries
+        assert examine(task, stand_in).passed
 
 
 @pytest.mark.parametrize("task", all_tasks().values(), ids=lambda task: task.id)

@@ -63,11 +63,11 @@ def test_a_notebook_is_what_its_source_gives(source):
     given_out(source)
 
 
-# Every day is run as opened. Solved, Day 14 stands for the classes and Day 19 for the kernels: all twelve are run so in
-# test_colab.py, and what a solution holds is the reference's own source.
+# Every day is run as opened. Solved, Day 14 stands for all: they are run so in test_colab.py, and what a solution holds
+# is the reference's own source.
 @pytest.mark.parametrize(
     ("state", "source"),
-    [(given_out, source) for source in SOURCES] + [(solved, source) for source in build.sources("day14", "day19")],
+    [(given_out, source) for source in SOURCES] + [(solved, source) for source in build.sources("day14")],
     ids=lambda value: value.stem if isinstance(value, Path) else value.__name__,
 )
 def test_nbval_finds_no_difference(state, source, tmp_path):
