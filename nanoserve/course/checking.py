@@ -8,7 +8,8 @@ from dataclasses import replace
 from IPython import get_ipython
 from IPython.display import display
 
-from nanoserve.course.judge import before_it_runs, cannot_look, judge, not_yours
+from nanoserve.course.at_sight import at_sight, cannot_look, not_yours
+from nanoserve.course.judge import judge
 from nanoserve.course.limits import run_limited
 from nanoserve.course.probe import Probe
 from nanoserve.course.tasks import Task, all_tasks, find
@@ -70,7 +71,7 @@ def _borrowed(task: Task, subject: Callable) -> str:
     """The name of what is the reference's in what should be the learner's; "" if nothing is."""
     if subject is task.reference or (task.id in _lent and subject is _lent[task.id]):
         return task.name
-    if not inspect.isclass(subject):
+    if task.inherits or not inspect.isclass(subject):  # what a class inherits by its stub is looked at in `at_sight`
         return ""
     return next((name for name in task.writes if getattr(subject, name, None) is getattr(task.reference, name)), "")
 
@@ -88,7 +89,7 @@ def _forget(task_id: str) -> list[str]:
 
 def examine(task: Task, subject: Callable) -> Verdict:
     """Run a task's stages, up to the first that fails, against a learner's code, and say what was found."""
-    if verdict := before_it_runs(task, subject):
+    if verdict := at_sight(task, subject):
         return verdict
     probe = Probe(subject)
     reached = 0

@@ -5,82 +5,10 @@ from collections.abc import Callable
 
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.limits import Outcome, own_line
-from nanoserve.course.probe import Mismatch, Probe, kind, named
+from nanoserve.course.probe import Mismatch, Probe, named
 from nanoserve.course.tasks import Task
-from nanoserve.course.verdict import Status, Verdict
-from nanoserve.course.written import has_no_base, is_stub, not_written, other_signature, promises_only, signature_of
-
-
-def not_yours(task: Task, name: str) -> Verdict:
-    """What is said where the reference's class, function or method was given: a learner's own goes by another name."""
-    return _about(
-        task,
-        "not yet",
-        f"Not yet: this `{name}` is the reference's, and none of your own has taken its place.",
-        slip="What you wrote goes by another name, stands elsewhere, or its lines have not run.",
-        look=f"Is `{name}` spelt as in the stub, and indented as there?",
-        slip_id="not-yours",
-    )
-
-
-def cannot_look(task: Task, error: Exception) -> Verdict:
-    """What is said where the very look at what was given raises an error, as of a metaclass."""
-    return _about(
-        task,
-        "raised",
-        f"What was given raised {type(error).__name__} when it was only looked at.",
-        came=named(error),
-        slip_id="cannot-look",
-    )
-
-
-def before_it_runs(task: Task, subject: Callable) -> Verdict | None:
-    """What can be said without a run: it is not the class or function that was asked for, or a method is not in it."""
-    wanted, given = _sort(task.reference), _sort(subject)
-    if given != wanted:
-        came = f"a {given}" if given else kind(subject)
-        return _about(
-            task,
-            "not yet",
-            f"`check` takes the {wanted} itself.",
-            expected=f'check("{task.id}", {task.name})',
-            came=f"{came} in place of the {wanted}",
-            slip=f"`{task.name}` is a {wanted} in the stub, and was made a {given}."
-            if given
-            else f"An instance, or the result of a call, was given in place of the {wanted}.",
-            slip_id=f"not-a-{wanted}",
-        )
-    if has_no_base(task, subject):
-        [head] = [line for line in task.stub().splitlines() if line.startswith("class ")]
-        return _about(
-            task,
-            "not yet",
-            f"Not yet: your `{task.name}` does not build on the class that the stub's builds on.",
-            expected=head,
-            slip="What is in brackets behind the class's name was left out.",
-            look="The methods that the class does not write are that one's: keep the stub's `class` line.",
-            slip_id="no-base",
-        )
-    if lazy := promises_only(task, subject):
-        return _about(
-            task,
-            "not yet",
-            f"Not yet: a call of `{lazy}` gives a generator or a coroutine, and none of its lines has run.",
-            slip="There is a `yield` in it, or an `async` before it.",
-            look="A plain `def`, and `return` what is asked for.",
-            slip_id="only-promised",
-        )
-    if absent := not_written(task, subject):
-        return _about(
-            task,
-            "not yet",
-            f"Not yet: your `{task.name}` has no `{absent}`"
-            + (" of its own, and inherits the reference's." if task.inherits else "."),
-            slip="The method is not in the class, or has another name there.",
-            look="Is its `def` indented into the class, and its name the stub's?",
-            slip_id="not-written",
-        )
-    return None
+from nanoserve.course.verdict import Verdict, about
+from nanoserve.course.written import is_stub, other_signature, signature_of
 
 
 def judge(task: Task, probe: Probe, outcome: Outcome, reached: int) -> Verdict:
@@ -93,7 +21,7 @@ def judge(task: Task, probe: Probe, outcome: Outcome, reached: int) -> Verdict:
     error, printed = outcome.error, outcome.printed
     if error is None:
         cases = f"{probe.cases:,} cases" if probe.cases != 1 else "1 case"
-        return _about(task, "passed", f"Passed: {cases}.", printed=printed)
+        return about(task, "passed", f"Passed: {cases}.", printed=printed)
     stage = f"stage {reached + 1} of {len(task.stages)}: {inspect.getdoc(task.stages[reached])}"
     facts = {"stage": stage, "calls": _last(probe.calls), "printed": printed}
     if isinstance(error, Mismatch):
@@ -115,12 +43,12 @@ def _stub_left(task: Task, subject: Callable, outcome: Outcome, facts: dict) -> 
     written = [getattr(subject, name, None) for name in task.writes] or [subject]
     if all(map(is_stub, written)):
         what = " and ".join(f"`{name}`" for name in task.writes or (task.name,))
-        return _about(task, "not started", f"Not started: write {what}, then run the cell again.")
-    return _about(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
+        return about(task, "not started", f"Not started: write {what}, then run the cell again.")
+    return about(task, "not yet", f"Not yet: a stub is left at {outcome.line}.", slip_id="stub-left", **facts)
 
 
 def _not_its_arguments(task: Task, subject: Callable, name: str, facts: dict) -> Verdict:
-    return _about(
+    return about(
         task,
         "raised",
         f"Your code raised TypeError: `{name}` does not take what it is called with.",
@@ -138,7 +66,7 @@ def _cannot_go_on(task: Task, subject: Callable, error: BaseException, facts: di
     look = "Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`."
     if (task.inherits or task.extends) and "__init__" in vars(subject):
         look = "Does your `__init__` begin with `super().__init__(…)`, and with what it was given?"
-    return _about(
+    return about(
         task,
         "not yet",
         "Not yet: the check cannot go on with what your code gave.",
@@ -156,7 +84,7 @@ def _raised(task: Task, outcome: Outcome, error: BaseException, facts: dict) -> 
             "slip": "The name has no value.",
             "look": "Is it made in a cell above? Then run that one first. Or is it misspelt?",
         }
-    return _about(
+    return about(
         task,
         "raised",
         f"Your code raised {type(error).__name__}" + (f" at {outcome.line}." if outcome.line else "."),
@@ -180,7 +108,7 @@ def _mismatch(task: Task, error: Mismatch, facts: dict) -> Verdict:
         facts["calls"] = _by_its_type(facts["calls"], cause)
         if line := own_line(cause):
             headline = f"Not yet: your code raised {type(cause).__name__} at {line}."
-    return _about(
+    return about(
         task,
         "not yet",
         headline,
@@ -194,10 +122,9 @@ def _mismatch(task: Task, error: Mismatch, facts: dict) -> Verdict:
 
 
 def _out_of_time(task: Task, outcome: Outcome, facts: dict) -> Verdict:
-    limit = (
-        str(outcome.error).removeprefix("longer than ") or f"{task.seconds:g} seconds"
-    )  # a launch has one of its own
-    return _about(
+    # A launch has a limit of its own, and its error names it.
+    limit = str(outcome.error).removeprefix("longer than ") or f"{task.seconds:g} seconds"
+    return about(
         task,
         "out of time",
         f"Your code ran longer than {limit} and was stopped" + (f" at {outcome.line}." if outcome.line else "."),
@@ -206,19 +133,6 @@ def _out_of_time(task: Task, outcome: Outcome, facts: dict) -> Verdict:
         slip_id="out-of-time",
         **facts,
     )
-
-
-def _about(task: Task, status: Status, headline: str, **facts: object) -> Verdict:
-    mine = f"The notebook goes on with your `{task.name}`."
-    other = f"Until it passes, the notebook goes on with the reference's `{task.name}`."
-    return Verdict(task.full_title, status, headline, mine if status == "passed" else other, **facts)
-
-
-def _sort(subject: object) -> str:
-    """ "class" or "function", as a task asks for one of them; "" for what is neither."""
-    if inspect.isclass(subject):
-        return "class"
-    return "function" if callable(subject) else ""
 
 
 def _last(calls: list[str], most: int = 8) -> tuple[str, ...]:

@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from nanoserve.course.tasks import Task
 
 Status = Literal["passed", "not started", "not yet", "raised", "out of time"]
 
@@ -105,6 +108,13 @@ class Verdict:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}
+
+
+def about(task: "Task", status: Status, headline: str, **facts: object) -> Verdict:
+    """A verdict on a task, which says what the notebook goes on with; `facts` are the other attributes."""
+    mine = f"The notebook goes on with your `{task.name}`."
+    other = f"Until it passes, the notebook goes on with the reference's `{task.name}`."
+    return Verdict(task.full_title, status, headline, mine if status == "passed" else other, **facts)
 
 
 def _prose(text: str) -> str:
