@@ -1,11 +1,15 @@
 """What is said of a learner's code that does not pass: the cause that it has, and the learner's own line."""
 
+import re
+
 import pytest
 
 import nanoserve
 from nanoserve.course.checking import examine
 from nanoserve.course.tasks import Slip, Task, all_tasks, find
 from tests.cells import FIRST, from_source
+
+BUILT_ON = [task for task in all_tasks().values() if re.match(r"class \w+\(", task.stub())]
 
 
 def test_half_written_code_is_told_which_stub_is_left():
@@ -47,7 +51,7 @@ def test_a_method_under_another_name_is_not_there(task):
         assert f"has no `{name}`" in verdict.headline
 
 
-@pytest.mark.parametrize("task", [t for t in all_tasks().values() if t.inherits or t.extends], ids=lambda task: task.id)
+@pytest.mark.parametrize("task", BUILT_ON, ids=lambda task: task.id)
 def test_a_class_without_the_stubs_base_is_told_so(task):
     head, body = task.solution().split("\n", 1)
     alone = from_source(f"{head.partition('(')[0]}:\n{body}", task.name, task.reference)
@@ -102,6 +106,32 @@ def test_an_error_is_told_with_its_call_and_the_learners_own_line():
     assert verdict.came.startswith("AttributeError: ")
     assert verdict.calls[-1] == "pool.allocate() → AttributeError"
     assert "nanoserve/" not in verdict.text()
+
+
+NOTHING_CAME = "Was there a call that returns nothing, as `append` and `sort` do, or a `def` without its `return`?"
+
+
+@pytest.mark.parametrize(
+    ("line", "slip", "look"),
+    [
+        ("return self._fre.pop()", "`_fre` is misspelt, or not made yet.", "Is `_free` meant?"),
+        ("return torch.ones(2).shap[0]", "`shap` is misspelt, or not made yet.", "Is `shape` meant?"),
+        ("return self._free.sort().pop()", "What stands before `.pop` is None.", NOTHING_CAME),
+        ("return self.kept_elsewhere", "", ""),
+        ("raise AttributeError('of my own')", "", ""),
+    ],
+)
+def test_an_attribute_that_is_not_there_is_told_with_the_one_that_may_be_meant(line, slip, look):
+    lines = f"import torch\nclass BlockAllocator(Base):\n    def allocate(self):\n        {line}"
+    verdict = examine(FIRST, from_source(lines))
+    assert (verdict.status, verdict.slip_id) == ("raised", "raised")
+    assert verdict.slip == slip
+    assert verdict.look == look
+
+
+def test_a_dir_of_the_learners_own_that_raises_changes_nothing():
+    odd = "class BlockAllocator(Base):\n    __dir__ = None\n    def allocate(self):\n        self._fre"
+    assert examine(FIRST, from_source(odd)).came.startswith("AttributeError")
 
 
 def test_a_property_that_raises_is_in_the_list_of_calls():

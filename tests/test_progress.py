@@ -37,6 +37,7 @@ def test_each_task_is_told_for_itself(tmp_path):
     cell_of(notebook, "14.2").source = right.replace("raise ValueError", "raise KeyError")
     cell_of(notebook, "14.3").source = "class BlockAllocator(:"  # a typo
     notebook.cells.insert(5, nbformat.v4.new_code_cell("class Mine:\n    raise SystemExit"))
+    cell_of(notebook, "14.1").source = cell_of(notebook, "14.1").source.replace('check("14.1",', 'check ( "14.1" ,')
     cell_of(notebook, "14.4").source = cell_of(learners("day14", solved=False), "14.4").source
     path = saved(notebook, tmp_path)
     before = path.read_bytes()
@@ -69,6 +70,12 @@ def test_a_cell_that_never_ends_takes_its_time_and_no_more(tmp_path):
     cell_of(notebook, "14.2").source += "\nimport time\ntime.sleep(10**6)"
     found = verdicts_of(saved(notebook, tmp_path), seconds=20)
     assert found == {"14.1": "passed", "14.2": "passed", "14.3": NO_VERDICT, "14.4": NO_VERDICT}
+
+
+def test_a_cell_that_raises_before_its_check_gets_no_verdict(tmp_path):
+    notebook = learners("day14")
+    cell_of(notebook, "14.3").source = "raise SystemExit\n" + cell_of(notebook, "14.3").source
+    assert [task for task, status in verdicts_of(saved(notebook, tmp_path)).items() if status != "passed"] == ["14.3"]
 
 
 def test_a_kernel_is_checked_too(tmp_path):

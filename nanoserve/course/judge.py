@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
+from difflib import get_close_matches
 
 from nanoserve.course.kernels.reference import KernelReference
 from nanoserve.course.limits import Outcome, own_line
@@ -79,19 +81,36 @@ def _cannot_go_on(task: Task, subject: Callable, error: BaseException, facts: di
 
 
 def _raised(task: Task, outcome: Outcome, error: BaseException, facts: dict) -> Verdict:
-    if isinstance(error, NameError):
-        facts |= {
-            "slip": "The name has no value.",
-            "look": "Is it made in a cell above? Then run that one first. Or is it misspelt?",
-        }
     return about(
         task,
         "raised",
         f"Your code raised {type(error).__name__}" + (f" at {outcome.line}." if outcome.line else "."),
         came="\n".join([named(error), *_before(error)]),
         slip_id="raised",
+        **_way_out(error),
         **facts,
     )
+
+
+def _way_out(error: BaseException) -> dict[str, str]:
+    """A slip and where to look next, for a name that is not there."""
+    if isinstance(error, NameError):
+        look = "Is it made in a cell above? Then run that one first. Or is it misspelt?"
+        return {"slip": "The name has no value.", "look": look}
+    if isinstance(error, AttributeError) and error.name:  # none where the error comes from a kernel's process
+        if error.obj is None:
+            look = "Was there a call that returns nothing, as `append` and `sort` do, or a `def` without its `return`?"
+            return {"slip": f"What stands before `.{error.name}` is None.", "look": look}
+        if near := _nearest(error.name, error.obj):
+            return {"slip": f"`{error.name}` is misspelt, or not made yet.", "look": f"Is `{near}` meant?"}
+    return {}
+
+
+def _nearest(name: str, owner: object) -> str:
+    """The attribute whose name is most like this one; "" if none is like it."""
+    with suppress(Exception):  # a learner's class may have a `__dir__`
+        return next(iter(get_close_matches(name, {*dir(owner)} - {name}, n=1)), "")
+    return ""
 
 
 def _before(error: BaseException) -> list[str]:

@@ -28,7 +28,7 @@ from nanoserve.course.tasks import all_tasks
 from nanoserve.course.verdict import SIGN, Verdict
 
 NO_VERDICT = "no verdict"  # a syntax error, a cell that is gone or never ends
-_CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["']""")
+_CHECK = re.compile(r"""\bcheck\s*\(\s*["'](\d+\.\d+)["']""")
 _BEFORE_A_CHECK = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 _LEGEND = "✓ passes  → not yet  ○ not started  ? its cell did not get as far as its check"
 _MARK = "nanoserve-verdict "  # in front of a line that is meant for the process that reads it
@@ -74,12 +74,15 @@ def run_tasks(notebook: Path) -> Iterator[Verdict]:
             continue
         name = f"<{notebook.name}, code cell {number}>"
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # for `inspect`
+        has_check = bool(_CHECK.search(source))
         for node in nodes:
-            if _CHECK.search(source) or isinstance(node, _BEFORE_A_CHECK):
+            if has_check or isinstance(node, _BEFORE_A_CHECK):
                 with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                    _run(node, name, namespace)
+                    went_on = _run(node, name, namespace)
                 yield from said
                 said.clear()
+                if has_check and not went_on:  # nor would a notebook run the rest of the cell
+                    break
 
 
 def told(verdicts: Mapping[str, Mapping[str, str]]) -> str:
@@ -149,11 +152,13 @@ def _code_of(notebook: Path) -> list[str]:
     return codes
 
 
-def _run(node: ast.stmt, name: str, namespace: dict[str, object]) -> None:
+def _run(node: ast.stmt, name: str, namespace: dict[str, object]) -> bool:
+    """Run a statement, and say whether it ended without an error."""
     try:
         exec(compile(ast.Module([node], []), name, "exec"), namespace)
-    except (Exception, SystemExit):  # whatever it is, what stands on it will not pass
-        return
+    except (Exception, SystemExit):
+        return False
+    return True
 
 
 if __name__ == "__main__":

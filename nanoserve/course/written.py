@@ -13,13 +13,15 @@ _LAZY = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasy
 
 def has_no_base(task: Task, subject: Callable) -> bool:
     """Whether a class lacks the one that the stub's `class` line names."""
+    if not inspect.isclass(subject):
+        return False
     if task.inherits:
         return not issubclass(subject, task.reference)
-    earlier: list[str] = []
+    above = [name for base in task.reference.__mro__[1:-1] for name in vars(base)]
     while task.extends:
         task = find(task.extends)
-        earlier += task.writes
-    return bool(earlier) and not any(hasattr(subject, name) for name in earlier)  # one may write all of it anew
+        above += task.writes
+    return not all(hasattr(subject, name) for name in above if not name.startswith("_"))  # one may write it all anew
 
 
 def not_written(task: Task, subject: Callable) -> str:

@@ -387,17 +387,6 @@ class StartsFromAnEmptyTensor(Given):
         return self._held[layer]
 
 
-@wrong("13.1", "no-base")
-class StandsAlone:
-    """The methods are right."""
-
-    __init__, seq_len, free = NaiveKVCache.__init__, NaiveKVCache.seq_len, NaiveKVCache.free
-
-    def append(self, layer, k, v):
-        self._held[layer] = join(self._held.get(layer), k, v)
-        return self._held[layer]
-
-
 @wrong("13.1", "shared-between-caches")
 class OnTheClass(Given):
     _held = {}  # noqa: RUF012

@@ -944,12 +944,3 @@ class PlainLoops(NoTableAtAll):
     def free(self):
         self.table.free()
         self.__init__(self.memory)
-
-
-@wrong("16.3", "no-base")
-class StandsAlone:
-    """The methods are right."""
-
-    __init__, seq_len, free = PagedKVCache.__init__, PagedKVCache.seq_len, PagedKVCache.free
-    store, append = PagedKVCache.store, PagedKVCache.append
-    require_shape = staticmethod(KVCache.require_shape)

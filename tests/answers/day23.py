@@ -177,6 +177,13 @@ def calls_them_running(self):
     return batch
 
 
+@wrong("23.1", "running-changed")
+def forgets_those_that_run(self):
+    batch = reference.next_in_line(self)
+    self.running.clear()
+    return batch
+
+
 @wrong("23.1", "slots-changed")
 def reserves_for_those_that_run(self):
     self.slots.reserve_step()
@@ -782,6 +789,12 @@ class OverACacheOfItsOwn(Step):
         tokens = self.chosen(batch, self.rows(logits, running))
         self.count()
         self._accept(batch, tokens)
+
+
+@alike("23.3", "no-first-token")
+class AcceptsNothing(Step):
+    def _accept(self, batch, tokens):
+        pass
 
 
 @wrong("23.3", "no-first-token")

@@ -194,5 +194,3 @@ def the_blocks_are_told(probe: Probe) -> None:
     ids = getattr(getattr(cache, "table", None), "block_ids", None)
     probe.calls.append(f"cache.table.block_ids → {show(ids)}")
     probe.equal(ids if ids is None else list(ids), [5, 2], "no-table")
-    if not hasattr(probe.subject, "attend"):
-        probe.fail("a KVCache, whose `attend` the model calls", "a class without `attend`", "no-base")

@@ -28,7 +28,7 @@ def all_that_fit_come_in_their_order(probe: Probe) -> None:
 def the_line_stays_as_it_is(probe: Probe) -> None:
     """the line stays as it is: `start` takes them out of it, once their prompts are through the model"""
     scene = Scene(probe, 4, 20)
-    scene.runs("A", 1, 4, 5)  # a block is due for it
+    a = scene.runs("A", 1, 4, 5)  # a block is due for it
     line = [scene.waits(name, 3, 5) for name in "BCDEF"]
     books = list(scene.slots.lengths), scene.slots.allocator.num_free
     scene.next_in_line()
@@ -36,6 +36,8 @@ def the_line_stays_as_it_is(probe: Probe) -> None:
     probe.equal(list(waiting), line, "takes-them-out" if len(waiting) < len(line) else "line-turned")
     if not isinstance(waiting, deque):
         probe.fail("a deque, as before", kind(waiting), "line-is-no-deque")
+    running = probe.record("scheduler.running", lambda: dict(scene.scheduler.running))
+    probe.equal(running, {1: a}, "running-changed")
     states = probe.record("state and slot of each", lambda: [(request.state, request.slot) for request in line])
     probe.equal(states, [("waiting", None)] * 5, "requests-changed")
     probe.equal(list(scene.scheduler.requests), list("ABCDEF"), "requests-changed")
