@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import triton
@@ -22,16 +23,24 @@ class Compiled:
     """What the compiler made of a kernel.
 
     Attributes:
-        registers: of each thread; 255 is the most that there are.
+        arch: the compute capability that it is for, such as 75 or 90.
         shared: bytes of shared memory of each program.
-        spilled: bytes that each thread keeps in memory because its registers do not suffice.
         ptx: the assembly.
     """
 
-    registers: int
+    arch: int
     shared: int
-    spilled: int
     ptx: str
+
+    @property
+    def registers(self) -> int:
+        """Of each thread; 255 is the most that there are."""
+        return _resources(self.ptx, self.arch)[0]
+
+    @property
+    def spilled(self) -> int:
+        """Bytes that each thread keeps in memory because its registers do not suffice."""
+        return _resources(self.ptx, self.arch)[1]
 
 
 def compile_for(
@@ -66,10 +75,10 @@ def compile_for(
     )
     target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
     compiled = triton.compile(source, target=target, options={"num_warps": num_warps, "num_stages": num_stages})
-    registers, spilled = _resources(compiled.asm["ptx"], target.arch)
-    return Compiled(registers, compiled.metadata.shared, spilled, compiled.asm["ptx"])
+    return Compiled(target.arch, compiled.metadata.shared, compiled.asm["ptx"])
 
 
+@cache  # it takes as long as much of the compiler, and few ask
 def _resources(ptx: str, arch: int) -> tuple[int, int]:
     """Registers and spilled bytes a thread, as NVIDIA's assembler, which Triton ships, reports them."""
     with tempfile.TemporaryDirectory() as folder:
