@@ -84,33 +84,25 @@ def test_an_installed_copy_has_every_file_of_the_package(tmp_path):
 
 
 def test_conda_would_install_the_course_by_pip_with_the_tested_versions(tmp_path):
-    """As conda does it: the pip part goes to a file beside environment.yml, and pip resolves it there."""
+    """As conda does it: the pip part goes to a file beside environment.yml, and pip resolves it there.
+
+    pytest, whose pin is not its newest version, is named beside it; nothing is followed further, for a test above sees
+    that all have their pin.
+    """
     course = copy_of_the_package(tmp_path)
     environment = yaml.safe_load((course / "environment.yml").read_text())
     (pip_part,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
-    (course / "condaenv.requirements.txt").write_text("\n".join(pip_part))
-    resolve = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--dry-run",
-        "--ignore-installed",
-        "--report",
-        "report.json",
-    ]
-    done = subprocess.run([*resolve, "-r", "condaenv.requirements.txt"], cwd=course, capture_output=True, text=True)
+    (course / "condaenv.requirements.txt").write_text("\n".join([*pip_part, "pytest"]))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--ignore-installed"]
+    resolve = [*pip, "--dry-run", "--report", "report.json", "-r", "condaenv.requirements.txt"]
+    done = subprocess.run(resolve, cwd=course, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     wanted = {
-        canonicalize_name(package["metadata"]["name"]): package
-        for package in json.loads((course / "report.json").read_text())["install"]
+        package["metadata"]["name"]: package for package in json.loads((course / "report.json").read_text())["install"]
     }
-    assert {"torch", "jupyterlab", "ipywidgets", "pytest"} <= wanted.keys()
     assert wanted["nanoserve"]["download_info"]["dir_info"] == {"editable": True}
-    for name, pin in requirements(ROOT / "constraints.txt").items():
-        if name in wanted:
-            assert wanted[name]["metadata"]["version"].partition("+")[0] == pinned(pin)
+    assert set(wanted["nanoserve"]["requested_extras"]) == EXTRAS.keys()
+    assert wanted["pytest"]["metadata"]["version"] == pinned(requirements(ROOT / "constraints.txt")["pytest"])
 
 
 @pytest.mark.xdist_group("a group")
