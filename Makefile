@@ -31,7 +31,7 @@ test: setup ## check all of it: style, engine, exercises, notebooks, the course 
 	@echo "Checking the style (ruff)"
 	@$(RUN) -m ruff check --quiet .
 	@$(RUN) -m ruff format --check --quiet .
-	@echo "Running the tests (some minutes)"
+	@echo "Running the tests (a quarter of an hour on two cores)"
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 notebooks: setup ## build the notebooks from notebooks/src

@@ -23,7 +23,7 @@ def answer(job: CompileJob) -> Compiled | Told:
 
 
 def canary() -> str:
-    """Compiling needs no more than an import, and that went well: ""."""
+    """Compiling needs no more than an import, and that went well."""
     # Triton hashes all of itself before it first compiles, and that takes longer than a kernel: once for all children.
     getattr(cache, "triton_key", str)()
     return ""

@@ -53,8 +53,9 @@ def canary() -> str:
     change = "install triton>=3.7, or numpy<2.4, and restart the kernel"
     x, lengths, sums = torch.arange(4.0), torch.tensor([3]), torch.full((1,), -1.0)
     try:
-        with Guard({"x": x, "turns": lengths, "sum": sums}, {}, keeps=True).in_place():  # as in a job: that loads all
-            _canary_kernel[(1,)](x, lengths, sums, 4)  # that its children then need not load, each for itself
+        # Behind the guard, as in a job: what that imports late, the children then have.
+        with Guard({"x": x, "turns": lengths, "sum": sums}, {}, keeps=True).in_place():
+            _canary_kernel[(1,)](x, lengths, sums, 4)
     except Exception as error:
         return f"{versions} do not work together ({_root(error)}): {change}"
     return "" if sums.item() == 18.0 else f"{versions} do not work together (1 + 2 + 3 came out wrong): {change}"
