@@ -116,7 +116,9 @@ NOTHING_CAME = "Was there a call that returns nothing, as `append` and `sort` do
     [
         ("return self._fre.pop()", "`_fre` is misspelt, or not made yet.", "Is `_free` meant?"),
         ("return torch.ones(2).shap[0]", "`shap` is misspelt, or not made yet.", "Is `shape` meant?"),
-        ("return self._free.sort().pop()", "What stands before `.pop` is None.", NOTHING_CAME),
+        ("return self._free.sort().pop()", "Something on that line is None.", NOTHING_CAME),
+        ("return len(self._free.sort())", "Something on that line is None.", NOTHING_CAME),
+        ("return 'a'.slot", "", ""),
         ("return self.kept_elsewhere", "", ""),
         ("raise AttributeError('of my own')", "", ""),
     ],

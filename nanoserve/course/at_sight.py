@@ -55,7 +55,7 @@ def at_sight(task: Task, subject: Callable) -> Verdict | None:
             "not yet",
             f"Not yet: your `{task.name}` does not build on the class that the stub's builds on.",
             expected=head,
-            slip="What is in brackets behind the class's name was left out.",
+            slip="What is in brackets behind the class's name was left out, or is another class.",
             look="The methods that the class does not write are that one's: keep the stub's `class` line.",
             slip_id="no-base",
         )

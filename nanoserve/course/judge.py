@@ -65,7 +65,7 @@ def _not_its_arguments(task: Task, subject: Callable, name: str, facts: dict) ->
 
 def _cannot_go_on(task: Task, subject: Callable, error: BaseException, facts: dict) -> Verdict:
     """The error came in a stage, and not on a line of the learner's."""
-    look = "Print what you return: its type and, of a tensor, its `.shape`, `.dtype` and `.device`."
+    look = "Print what you return, or leave on `self`: its type and, of a tensor, `.shape`, `.dtype` and `.device`."
     if (task.inherits or task.extends) and "__init__" in vars(subject):
         look = "Does your `__init__` begin with `super().__init__(…)`, and with what it was given?"
     return about(
@@ -97,19 +97,19 @@ def _way_out(error: BaseException) -> dict[str, str]:
     if isinstance(error, NameError):
         look = "Is it made in a cell above? Then run that one first. Or is it misspelt?"
         return {"slip": "The name has no value.", "look": look}
-    if isinstance(error, AttributeError) and error.name:  # none where the error comes from a kernel's process
-        if error.obj is None:
-            look = "Was there a call that returns nothing, as `append` and `sort` do, or a `def` without its `return`?"
-            return {"slip": f"What stands before `.{error.name}` is None.", "look": look}
-        if near := _nearest(error.name, error.obj):
-            return {"slip": f"`{error.name}` is misspelt, or not made yet.", "look": f"Is `{near}` meant?"}
+    if isinstance(error, AttributeError | TypeError | RuntimeError) and "NoneType" in str(error):
+        look = "Was there a call that returns nothing, as `append` and `sort` do, or a `def` without its `return`?"
+        return {"slip": "Something on that line is None.", "look": look}
+    # A name that is none comes from a kernel's process, or from the learner.
+    if isinstance(error, AttributeError) and error.name and (near := _nearest(error.name, error.obj)):
+        return {"slip": f"`{error.name}` is misspelt, or not made yet.", "look": f"Is `{near}` meant?"}
     return {}
 
 
 def _nearest(name: str, owner: object) -> str:
     """The attribute whose name is most like this one; "" if none is like it."""
     with suppress(Exception):  # a learner's class may have a `__dir__`
-        return next(iter(get_close_matches(name, {*dir(owner)} - {name}, n=1)), "")
+        return next(iter(get_close_matches(name, {*dir(owner)} - {name}, n=1, cutoff=0.8)), "")
     return ""
 
 

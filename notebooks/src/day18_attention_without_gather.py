@@ -180,7 +180,7 @@ from nanoserve.course.exercises.day18.walk_view import WalkView
 
 
 class Listening(PagedKVCache):
-    """Your Day 16 cache, which keeps each layer's newest query."""
+    """Day 16's cache, which keeps each layer's newest query."""
 
     def attend(self, layer, q, k, v):
         self.queries = getattr(self, "queries", {}) | {layer: q[:, :, -1]}
@@ -189,7 +189,7 @@ class Listening(PagedKVCache):
 
 pool = KVPool.for_model(model, num_blocks=8, block_size=5)
 pool.allocator.allocate_for(8 * 5)
-pool.allocator.free_all([2, 0, 6, 3])  # the others stay B's
+pool.allocator.free_all([2, 0, 6, 3])  # the others are another text's
 cache = Listening(pool)
 prompt = tokenizer.encode("Paging leaves a text where it lies, and attention has to follow its table from block to")
 with torch.inference_mode():
@@ -346,7 +346,7 @@ plt.show()
 # first: it moves three times the bytes, and once its copies have outgrown the CPU's caches, each copy costs its full
 # time.
 #
-# And your walk? It copies no history, and still it is the **slowest** of the three on a CPU. Each block costs a dozen
+# And your walk? It copies no history, and still it is the **slowest** of the three on a CPU. Each block costs some
 # calls from Python into torch, and 16 tokens are too little work for that. The loop is right, but Python is the wrong
 # language for it: inside a GPU kernel a turn of the loop costs no call, and then the bytes decide.
 

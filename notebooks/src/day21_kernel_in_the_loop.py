@@ -296,8 +296,8 @@ for context in (1024, 8192, 32_768):
 
 # %% [markdown]
 # Bytes divided by bandwidth is a time, about the least that a step's attention can take. The bandwidth is not the
-# data sheet's but what a plain copy reaches. Without a GPU here, both the bandwidth and the times come from a table
-# that was measured on one and came with the course.
+# data sheet's but what a plain copy reaches. Without a GPU here, it and the times come from a table that was
+# measured on one, if the course has such a table.
 
 # %% tags=["nbval-ignore-output"]
 from nanoserve.course.exercises.day21.bandwidth import attention_seconds, by_context, committed, copy_rate

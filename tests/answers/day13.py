@@ -312,6 +312,18 @@ class KeepsTheLayerItSawLast(Given):
         return self._held[layer]
 
 
+@wrong("13.1", "seq-len-no-int")
+class CountsInFloats(Given):
+    seq_len = property(lambda self: float(Given.seq_len.fget(self)))
+
+
+@wrong("13.1", "attend-changed")
+class AttendsToNothing(Given):
+    def attend(self, layer, q, k, v):
+        self.append(layer, k, v)
+        return torch.zeros_like(q)
+
+
 @wrong("13.1", "seq-len-at-start")
 class StartsAtMinusOne(Given):
     seq_len = property(lambda self: max((keys.shape[2] for keys, _ in self._held.values()), default=-1))
@@ -783,6 +795,14 @@ def looks_at_the_longest_only(lengths, max_len):
     if lengths and max(lengths) > max_len:
         raise ValueError(f"{max(lengths)} > {max_len}")
     return sum(lengths) / (len(lengths) * max_len) if lengths else 0.0
+
+
+@share("not-every-length")
+def leaves_out_the_last(lengths, max_len):
+    for length in lengths[:-1]:
+        if not 0 <= length <= max_len:
+            raise ValueError(f"no room for {length} tokens: a row has {max_len}")
+    return used_share([min(max(length, 0), max_len) for length in lengths], max_len)
 
 
 @share("no-room")

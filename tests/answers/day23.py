@@ -271,6 +271,22 @@ def counts_slots_only(self):
     return list(self.waiting)[: len(self.slots.free_slots())]
 
 
+@wrong("23.1", "one-length-for-all")
+def asks_with_the_newest_length(self):
+    batch = []
+    for request in self.waiting:
+        if not self.slots.can_admit([request.stored_soon] * (len(batch) + 1)):
+            break
+        batch.append(request)
+    return batch
+
+
+@alike("23.1", "running-changed")
+def turns_those_that_run(self):
+    self.running = dict(reversed(self.running.items()))
+    return reference.next_in_line(self)
+
+
 @wrong("23.1", "each-as-if-alone")
 def asks_for_each_alone(self):
     fitting = takewhile(lambda request: self.slots.can_admit([request.stored_soon]), self.waiting)
@@ -789,6 +805,54 @@ class OverACacheOfItsOwn(Step):
         tokens = self.chosen(batch, self.rows(logits, running))
         self.count()
         self._accept(batch, tokens)
+
+
+@wrong("23.3", "largest-token-fed")
+class FeedsTheLargest(Step):
+    def fed(self, request):
+        return max(request.tokens)
+
+
+@wrong("23.3", "not-the-newest")
+class TakesZeroForNone(Step):
+    def fed(self, request):
+        return request.tokens[-1] or 1
+
+
+@wrong("23.3", "waiting-changed")
+class EmptiesTheLine(Step):
+    def count(self):
+        super().count()
+        self.scheduler.waiting.clear()
+
+
+@alike("23.3", "waiting-changed")
+class TurnsTheLine(Step):
+    def count(self):
+        super().count()
+        self.scheduler.waiting.rotate(1)
+
+
+@wrong("23.3", "leaves-by-id")
+class LeavesById(Step):
+    def out(self, request):
+        self.scheduler.leave(request.id, "finished")
+
+
+@wrong("23.3", "told-no-more")
+class BeginsTheListAnew(Step):
+    def count(self):
+        super().count()
+        self._finished = []
+
+
+@alike("23.3", "others-leave-too")
+class AllLeaveWithTheFirst(Step):
+    def _accept(self, batch, tokens):
+        super()._accept(batch, tokens)
+        if len(self.scheduler.running) < len(batch):
+            for request in list(self.scheduler.running.values()):
+                self.out(request)
 
 
 @alike("23.3", "no-first-token")

@@ -101,7 +101,13 @@ def _add(package: Package, called: str, kernel: Any, others: Mapping[str, Any]) 
     lines, first_line = inspect.getsourcelines(function)
     source = textwrap.dedent("".join(lines))
     package.functions[called] = Function(function.__name__, source, first_line)
-    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    nodes = list(ast.walk(ast.parse(source)))
+    if inner := [node.name for node in nodes if isinstance(node, ast.FunctionDef)][1:]:
+        advice = "write it above, with a `@triton.jit` of its own"
+        raise TypeError(
+            f"`{inner[0]}` is defined inside of `{called}`, and Triton takes no function in another: {advice}"
+        )
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
     for name in sorted(used - set(function.__code__.co_varnames)):
         value = others.get(name, function.__globals__.get(name))
         if name in package.functions:

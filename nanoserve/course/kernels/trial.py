@@ -7,7 +7,7 @@ import torch
 
 from nanoserve.course.kernels.accesses import Access
 from nanoserve.course.kernels.launch import Run, compiled, try_launch
-from nanoserve.course.probe import Probe
+from nanoserve.course.probe import Probe, named
 
 if TYPE_CHECKING:
     from nanoserve.course.kernels.ahead import Compiled
@@ -49,7 +49,7 @@ def tried(
             raise
         slip = reads if run.accesses[-1].kind == "read" else writes
         slip = slip if isinstance(slip, str) else slip(run.accesses[-1])
-        probe.fail("no element outside a tensor", f"{type(error).__name__}: {error}", slip)
+        probe.fail("no element outside a tensor", named(error), slip)
     if run.races:
         probe.fail("no element that two programs are at odds about", run.races[0], race)
     return run
@@ -84,8 +84,9 @@ def builds(
     try:
         return compiled(driver or probe.subject, capability, *args, others=others, **constants)
     except Exception as error:
-        came = f"{type(error).__name__}: {error}"
-        probe.fail("a kernel that Triton compiles", came, next(slips[part] for part in slips if part in came))
+        came = f"{type(error).__name__}: {error}"  # whole, for what tells the slip may stand at its end
+        slip = next(slips[part] for part in slips if part in came)
+        probe.fail("a kernel that Triton compiles", named(error), slip)
 
 
 def undefined(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -28,6 +28,7 @@ TASKS = (
             contiguous.a_freed_cache_is_empty,
             contiguous.a_whole_run,
             contiguous.nothing_is_forgotten,
+            contiguous.a_model_can_ask,
         ),
         slips=SLIPS,
     ),

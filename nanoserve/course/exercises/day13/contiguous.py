@@ -1,9 +1,12 @@
 """Stages of task 13.1: what a step brings is kept, behind what was there, layer by layer."""
 
+from numbers import Integral
+
 import torch
 
-from nanoserve.course.exercises.day13.steps import append, expect, join, step
-from nanoserve.course.probe import Probe
+from nanoserve.cache import NaiveKVCache
+from nanoserve.course.exercises.day13.steps import HEADS, WIDTH, append, expect, join, step
+from nanoserve.course.probe import Probe, kind, show
 
 
 def the_first_step_comes_back(probe: Probe) -> None:
@@ -37,7 +40,7 @@ def the_second_stands_behind_the_first(probe: Probe) -> None:
         probe.fail("seq_len to be read as a number", "a method, which must be called", "seq-len-not-a-property")
     lost = {"stored-not-returned" if kept else "overwritten": k1, "first-only": k0}
     expect(probe, keys, join(k0, k1), "wrong-history", along | lost | {"newest-first": join(k1, k0)})
-    giveaways = {"values-forgotten": v1, "values-are-keys": join(k0, k1)}
+    giveaways = {"values-forgotten": v1, "values-are-keys": join(k0, k1), "along-width": join(v0, v1, dim=3)}
     giveaways |= {"keys-before-values": join(k0, v1), "values-before-keys": join(v0, k1)}
     expect(probe, values, join(v0, v1), "wrong-history", giveaways)
 
@@ -79,7 +82,10 @@ def layers_are_apart(probe: Probe) -> None:
 def seq_len_counts_tokens(probe: Probe) -> None:
     """seq_len is the number of tokens held"""
     cache = probe.new("cache")
-    probe.equal(cache.seq_len, 0, "seq-len-at-start")
+    came = cache.seq_len
+    if not isinstance(came, Integral):
+        probe.fail("0, an int", f"{show(came)}, {kind(came)}", "seq-len-no-int")
+    probe.equal(came, 0, "seq-len-at-start")
     for layer in range(2):
         append(probe, cache, layer, *step(0, 3, layer))
     probe.equal(cache.seq_len, 3, "seq-len-off", {"seq-len-stays": 0, "counts-every-layer": 6, "counts-steps": 1})
@@ -92,13 +98,17 @@ def the_dtype_is_kept(probe: Probe) -> None:
     cache = probe.new("cache")
     k, v = step(0, 2, dtype=torch.bfloat16)
     keys, _ = append(probe, cache, 0, k, v)
-    expect(probe, keys, k, "wrong-history", {"dtype-changed": k.float()})
+    expect(probe, keys, k, "wrong-history", {})
+    later, _ = step(2, 1, dtype=torch.bfloat16)
+    keys, _ = append(probe, cache, 0, later, later + 0.5)
+    expect(probe, keys, join(k, later), "wrong-history", {})
 
 
 def a_freed_cache_is_empty(probe: Probe) -> None:
     """after free the cache starts anew"""
     cache = probe.new("cache")
-    append(probe, cache, 0, *step(0, 3))
+    for layer in range(2):
+        append(probe, cache, layer, *step(0, 3, layer))
     cache.free()
     probe.equal(cache.seq_len, 0, "not-freed")
     k, v = step(50, 2)
@@ -121,6 +131,19 @@ def a_whole_run(probe: Probe) -> None:
             expect(probe, values, join(*all_values), "whole-run", {})
         start += num_tokens
         probe.equal(cache.seq_len, start, "whole-run")
+
+
+def a_model_can_ask(probe: Probe) -> None:
+    """what the model asks of it, `positions` and `attend`, is as in the base class"""
+    cache, right = probe.new("cache"), NaiveKVCache()
+    for num_tokens in (3, 1):
+        came = cache.positions(num_tokens)
+        same = isinstance(came, torch.Tensor) and torch.equal(came, right.positions(num_tokens))
+        probe.equal(same, True, "attend-changed", told={True: "its positions", False: "others"}.get)
+        q, k, v = torch.rand(3, 1, HEADS, num_tokens, WIDTH, generator=torch.Generator().manual_seed(num_tokens))
+        came, expected = cache.attend(0, q, k, v), right.attend(0, q, k, v)
+        same = isinstance(came, torch.Tensor) and came.shape == expected.shape and torch.allclose(came, expected)
+        probe.equal(same, True, "attend-changed", told={True: "what its queries attend to", False: "other numbers"}.get)
 
 
 def nothing_is_forgotten(probe: Probe) -> None:

@@ -141,12 +141,16 @@ def no_request_wastes_nothing(probe: Probe) -> None:
 def too_long_is_refused(probe: Probe) -> None:
     """a request longer than its reservation raises ValueError"""
     shares = {0.6: "overflows", 0.5: "clipped", 1 / 6: "left-out", 0.25: "left-out"}
-    _refused(probe, [10, 130, 40], 100, "not-refused", shares)
+    _refused(probe, [10, 130, 40], 100, 130, "not-refused", shares)
+    _refused(probe, [130, 10, 40], 100, 130, "not-every-length", {})
+    _refused(probe, [10, 40, 130], 100, 130, "not-every-length", {})
 
 
 def fewer_than_none_is_refused(probe: Probe) -> None:
     """a request of fewer than 0 tokens raises ValueError"""
-    _refused(probe, [10, -30, 40], 100, "negative-length", {})
+    _refused(probe, [10, -30, 40], 100, -30, "negative-length", {})
+    _refused(probe, [-30, 10, 40], 100, -30, "not-every-length", {})
+    _refused(probe, [10, 40, -30], 100, -30, "not-every-length", {})
 
 
 def no_room_is_refused(probe: Probe) -> None:
@@ -163,14 +167,16 @@ def no_room_is_refused(probe: Probe) -> None:
     probe.fail("ValueError", f"no error, and {came} was returned", "no-room")
 
 
-def _refused(probe: Probe, lengths: list[int], max_len: int, slip: str, shares: Mapping[float, str]) -> None:
-    """One case: the second length is refused; `shares` has a more precise reason for some that are returned."""
+def _refused(
+    probe: Probe, lengths: list[int], max_len: int, length: int, slip: str, shares: Mapping[float, str]
+) -> None:
+    """One case: a length is refused; `shares` has a more precise reason for some that are returned."""
     probe.cases += 1
     try:
         came = _share(probe, lengths, max_len)
     except ValueError as error:
-        if str(lengths[1]) not in str(error):
-            expected = f"an error whose message names the length, {lengths[1]}"
+        if str(length) not in str(error):
+            expected = f"an error whose message names the length, {length}"
             probe.fail(expected, named(error), "unnamed-length")
         return
     except NotImplementedError:

@@ -60,6 +60,8 @@ def expect(probe: Probe, came: torch.Tensor, expected: torch.Tensor, slip: str, 
             slip = name
     if in_16_bits(came, expected):
         slip = "rounded"
+    elif came.shape == expected.shape and came.dtype != expected.dtype:
+        slip = "dtype-changed"
     told = [_in_words(tensor) for tensor in (expected, came)]
     if told[0] == told[1]:  # the same tokens, by other numbers
         place = tuple((came != expected).nonzero()[0].tolist())

@@ -61,7 +61,9 @@ TASKS = (
         writes=("_decode", "_accept"),
         stages=(
             decoding.a_request_gets_a_token_in_each_step,
+            decoding.the_newest_token_goes_in,
             decoding.each_row_belongs_to_its_slot,
+            decoding.who_waits_is_left_alone,
             decoding.what_was_stored_is_counted,
             retiring.who_is_complete_leaves_at_once,
             retiring.a_prompts_token_may_be_the_last,

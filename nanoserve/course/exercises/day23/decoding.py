@@ -41,6 +41,32 @@ def a_request_gets_a_token_in_each_step(probe: Probe) -> None:
     probe.equal(probe.record("A.run.prompt", lambda: a.run.prompt), [40, 10], "prompt-grows")
 
 
+def the_newest_token_goes_in(probe: Probe) -> None:
+    """the newest token goes in, whatever its number: after 63 comes 0"""
+    trial = Trial(probe)
+    a = trial.submit("A", [61], 9)
+    for _ in range(3):
+        trial.step()
+    probe.equal(trial.tokens(a), [[62, 63, 0, 1]], "not-the-newest", {"largest-token-fed": [[62, 63, 0, 0]]})
+
+
+def who_waits_is_left_alone(probe: Probe) -> None:
+    """who waits for a slot is left alone"""
+    trial = Trial(probe)
+    for name, start in zip("ABC", (10, 20, 30), strict=True):
+        trial.submit(name, [start], 9)
+    line = [trial.submit(name, [40], 9) for name in "DE"]
+    trial.step()
+    scheduler = trial.engine.scheduler
+    waiting = probe.record("scheduler.waiting", lambda: [request.id for request in scheduler.waiting])
+    probe.equal(waiting, ["D", "E"], "waiting-changed")
+    probe.equal(
+        probe.record("list(scheduler.requests)", lambda: list(scheduler.requests)), list("ABCDE"), "waiting-changed"
+    )
+    probe.equal(trial.tokens(*line), [[], []], "waiting-changed")
+    probe.equal(trial.engine.stats.preemptions, 0, "waiting-changed")
+
+
 def each_row_belongs_to_its_slot(probe: Probe) -> None:
     """each row belongs to its slot, and one pass of the model serves them all"""
     trial = Trial(probe)

@@ -29,6 +29,7 @@ def the_line_stays_as_it_is(probe: Probe) -> None:
     """the line stays as it is: `start` takes them out of it, once their prompts are through the model"""
     scene = Scene(probe, 4, 20)
     a = scene.runs("A", 1, 4, 5)  # a block is due for it
+    z = scene.runs("Z", 0, 3, 5)
     line = [scene.waits(name, 3, 5) for name in "BCDEF"]
     books = list(scene.slots.lengths), scene.slots.allocator.num_free
     scene.next_in_line()
@@ -36,11 +37,11 @@ def the_line_stays_as_it_is(probe: Probe) -> None:
     probe.equal(list(waiting), line, "takes-them-out" if len(waiting) < len(line) else "line-turned")
     if not isinstance(waiting, deque):
         probe.fail("a deque, as before", kind(waiting), "line-is-no-deque")
-    running = probe.record("scheduler.running", lambda: dict(scene.scheduler.running))
-    probe.equal(running, {1: a}, "running-changed")
+    running = probe.record("scheduler.running", lambda: list(scene.scheduler.running.items()))
+    probe.equal(running, [(1, a), (0, z)], "running-changed")
     states = probe.record("state and slot of each", lambda: [(request.state, request.slot) for request in line])
     probe.equal(states, [("waiting", None)] * 5, "requests-changed")
-    probe.equal(list(scene.scheduler.requests), list("ABCDEF"), "requests-changed")
+    probe.equal(list(scene.scheduler.requests), list("AZBCDEF"), "requests-changed")
     told = "slots.lengths {0[0]}, blocks free: {0[1]}".format
     probe.equal((list(scene.slots.lengths), scene.slots.allocator.num_free), books, "slots-changed", told=told)
 
@@ -82,6 +83,9 @@ def there_are_blocks_for_all(probe: Probe) -> None:
     scene = Scene(probe, 4, 5)
     line = [scene.waits(name, 6, 2) for name in "ABC"]  # two blocks each
     probe.equal(scene.next_in_line(), line[:2], "each-as-if-alone")
+    scene = Scene(probe, 4, 5)
+    line = [scene.waits(name, length, 2) for name, length in (("A", 15), ("B", 2), ("C", 2))]  # 4, 1 and 1
+    probe.equal(scene.next_in_line(), line[:2], "one-length-for-all")
 
 
 def those_that_run_keep_room(probe: Probe) -> None:
