@@ -131,9 +131,14 @@ def test_an_attribute_that_is_not_there_is_told_with_the_one_that_may_be_meant(l
     assert verdict.look == look
 
 
-def test_a_dir_of_the_learners_own_that_raises_changes_nothing():
+def test_a_dir_of_the_learners_own_is_not_asked():
     odd = "class BlockAllocator(Base):\n    __dir__ = None\n    def allocate(self):\n        self._fre"
-    assert examine(FIRST, from_source(odd)).came.startswith("AttributeError")
+    assert examine(FIRST, from_source(odd)).look == "Is `_free` meant?"
+
+
+def test_a_name_that_is_used_before_it_is_set_is_no_missing_cell():
+    early = "class BlockAllocator(Base):\n    def allocate(self):\n        block += 1\n        return block"
+    assert "before it has a value" in examine(FIRST, from_source(early)).slip
 
 
 def test_a_property_that_raises_is_in_the_list_of_calls():

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from contextlib import suppress
 from difflib import get_close_matches
 
 from nanoserve.course.kernels.reference import KernelReference
@@ -94,6 +93,11 @@ def _raised(task: Task, outcome: Outcome, error: BaseException, facts: dict) -> 
 
 def _way_out(error: BaseException) -> dict[str, str]:
     """A slip and where to look next, for a name that is not there."""
+    if isinstance(error, UnboundLocalError):
+        look = (
+            "Is there a path on which it is not set before? What a function sets anywhere is its own everywhere in it."
+        )
+        return {"slip": "A name of the function's own is used before it has a value.", "look": look}
     if isinstance(error, NameError):
         look = "Is it made in a cell above? Then run that one first. Or is it misspelt?"
         return {"slip": "The name has no value.", "look": look}
@@ -108,9 +112,8 @@ def _way_out(error: BaseException) -> dict[str, str]:
 
 def _nearest(name: str, owner: object) -> str:
     """The attribute whose name is most like this one; "" if none is like it."""
-    with suppress(Exception):  # a learner's class may have a `__dir__`
-        return next(iter(get_close_matches(name, {*dir(owner)} - {name}, n=1, cutoff=0.8)), "")
-    return ""
+    names = {*object.__dir__(owner)} - {name}  # a `__dir__` of the learner's might raise, or never end
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.8)), "")
 
 
 def _before(error: BaseException) -> list[str]:

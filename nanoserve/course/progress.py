@@ -15,7 +15,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from nanoserve.course.tasks import all_tasks
 from nanoserve.course.verdict import SIGN, Verdict
 
 NO_VERDICT = "no verdict"  # a syntax error, a cell that is gone or never ends
-_CHECK = re.compile(r"""\bcheck\s*\(\s*["'](\d+\.\d+)["']""")
+_CHECK = re.compile(r"""\bcheck\s*\(\s*(?:task_id\s*=\s*)?["']?(\d+\.\d+)\b""")
 _BEFORE_A_CHECK = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 _LEGEND = "✓ passes  → not yet  ○ not started  ? its cell did not get as far as its check"
 _MARK = "nanoserve-verdict "  # in front of a line that is meant for the process that reads it
@@ -66,7 +66,7 @@ def run_tasks(notebook: Path) -> Iterator[Verdict]:
     """Run what a notebook's tasks stand on, in this process, and give each verdict as it is said."""
     said: list[Verdict] = []
     checking._show = said.append  # this process shows nothing else
-    namespace: dict[str, object] = {"__name__": "__main__"}
+    namespace: dict[str, object] = {"__name__": "__main__", "get_ipython": _Magics, "display": lambda *_, **__: None}
     for number, source in enumerate(_code_of(notebook)):
         try:
             nodes = ast.parse(source).body
@@ -150,6 +150,13 @@ def _code_of(notebook: Path) -> list[str]:
         except SyntaxError:
             codes.append("")
     return codes
+
+
+class _Magics:
+    """What stands in for a notebook's shell, where a task's cell has magics or shell lines in it: they do nothing."""
+
+    def __getattr__(self, name: str) -> Callable:
+        return lambda *_, **__: None
 
 
 def _run(node: ast.stmt, name: str, namespace: dict[str, object]) -> bool:

@@ -121,6 +121,36 @@ class NobodyAddsThem(Room):
         return (self.due(slot) for slot in self.tables)
 
 
+@wrong("24.1", "slots-counted-through")
+class CountsTheSlotsThrough(Room):
+    def reserve_step(self):
+        if self._blocks_due() > self.allocator.num_free:
+            return False
+        for slot in range(len(self.tables)):
+            self._grow(slot, self.lengths[slot] + 1)
+        return True
+
+
+@alike("24.1", "slots-counted-through")
+class GrowsTheFirstTwo(Room):
+    def reserve_step(self):
+        if self._blocks_due() > self.allocator.num_free:
+            return False
+        for slot in list(self.tables)[:2]:
+            self._grow(slot, self.lengths[slot] + 1)
+        return True
+
+
+@wrong("24.1", "not-block-for-block")
+class ComparesWithTokens(Room):
+    def reserve_step(self):
+        if self._blocks_due() > self.allocator.num_free * self.allocator.block_size:
+            return False
+        for slot in self.tables:
+            self._grow(slot, self.lengths[slot] + 1)
+        return True
+
+
 @wrong("24.1", "size-written-down")
 class BlocksOfFour(Room):
     def due(self, slot):

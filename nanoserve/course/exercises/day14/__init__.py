@@ -58,6 +58,8 @@ TASKS = (
             whole_sequences.takes_the_ceiling,
             whole_sequences.no_tokens_take_no_block,
             whole_sequences.the_last_blocks_can_be_taken,
+            whole_sequences.two_sequences_are_apart,
+            whole_sequences.the_peak_stays,
             whole_sequences.all_or_none,
         ),
         slips=SLIPS,

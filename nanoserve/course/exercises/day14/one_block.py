@@ -43,7 +43,7 @@ def a_freed_block_comes_back(probe: Probe) -> None:
     pool = probe.new("pool", 1, 16)
     block = pool.allocate()
     pool.free(block)
-    probe.equal(pool.num_free, 1, "never-comes-back")
+    probe.equal(pool.num_free, 1, "never-comes-back", {"comes-back-twice": 2})
     probe.equal(pool.num_used, 0, "still-marked")
     with probe.on_error(TypeError, slip="list-on-the-stack", match="unhashable type: 'list'"):
         probe.equal(pool.allocate(), block, "never-comes-back", {"list-on-the-stack": [block]})

@@ -79,6 +79,24 @@ def the_last_blocks_can_be_taken(probe: Probe) -> None:
         probe.equal(pool.peak_used, 2, "peak-not-kept")
 
 
+def two_sequences_are_apart(probe: Probe) -> None:
+    """what one sequence holds stays as it is when the next one comes"""
+    pool = probe.new("pool", 8, 16)
+    first = pool.allocate_for(20)
+    pool.allocate_for(20)
+    probe.calls.append(f"the first one's list → {show(first)}")
+    probe.equal(first, [0, 1], "one-list-for-all")
+
+
+def the_peak_stays(probe: Probe) -> None:
+    """the peak is of all time"""
+    pool = probe.new("pool", 8, 16)
+    for block in pool.allocate_for(64):
+        pool.free(block)
+    pool.allocate_for(16)
+    probe.equal(pool.peak_used, 4, "peak-not-kept")
+
+
 def all_or_none(probe: Probe) -> None:
     """too large a request takes nothing at all"""
     pool = probe.new("pool", 3, 16)
@@ -100,6 +118,7 @@ def a_sequence_goes_back(probe: Probe) -> None:
     slips = {"frees-everyone": (0, 6), "frees-nothing": (5, 1), "one-left-behind": (3, 3)}
     slips |= {"still-marked": (5, 4), "list-in-list": (2, 2)}
     probe.equal((pool.num_used, pool.num_free), (2, 4), "wrong-blocks-freed", slips)
+    probe.equal(pool.peak_used, 5, "peak-lowered")
     probe.equal((pool.num_blocks, pool.block_size), (6, 16), "sizes-changed")  # caches ask an allocator for both
 
 

@@ -23,6 +23,7 @@ TASKS = (
             due.an_idle_slot_needs_none,
             due.blocks_have_any_size,
             reserving.blocks_that_are_due_are_taken,
+            reserving.idle_slots_lie_between,
             reserving.tokens_are_counted_later,
             reserving.nobody_is_here,
             reserving.nothing_due_and_nothing_free,

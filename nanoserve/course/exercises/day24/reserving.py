@@ -24,6 +24,14 @@ def blocks_that_are_due_are_taken(probe: Probe) -> None:
     probe.equal(ledger.blocks(), [2, 3], "not-for-all")
 
 
+def idle_slots_lie_between(probe: Probe) -> None:
+    """slots 1, 3 and 4 are busy, and those between them idle"""
+    ledger = Ledger(probe, {1: 4, 3: 8, 4: 4}, num_free=3, num_slots=5)
+    with probe.on_error(KeyError, slip="slots-counted-through"):
+        _answers(probe, ledger, True, "no-with-room")
+    probe.equal(ledger.blocks(), [2, 3, 2], "slots-counted-through")
+
+
 def tokens_are_counted_later(probe: Probe) -> None:
     """`advance` counts the tokens, once the model has run"""
     ledger = Ledger(probe, {0: 4, 1: 6}, num_free=5)
@@ -60,6 +68,9 @@ def all_or_none(probe: Probe) -> None:
     with probe.on_error(KVCacheExhausted, slip="each-asked-alone"):
         _answers(probe, ledger, False, "yes-to-some")
     probe.equal(ledger.free(), 1, "given-away", {"taken-for-some": 0})
+    ledger = Ledger(probe, dict.fromkeys(range(3), 4), num_free=2)
+    with probe.on_error(KVCacheExhausted, slip="not-block-for-block"):
+        _answers(probe, ledger, False, "not-block-for-block")
 
 
 def the_same_step_again_takes_nothing(probe: Probe) -> None:
