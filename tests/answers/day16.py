@@ -944,3 +944,9 @@ class PlainLoops(NoTableAtAll):
     def free(self):
         self.table.free()
         self.__init__(self.memory)
+
+
+@wrong("16.3", "attend-changed")
+class StandsWhereItAlwaysStood(PagedKVCache):
+    def positions(self, num_tokens):
+        return torch.arange(num_tokens)

@@ -346,6 +346,15 @@ def writes_into_what_is_expanded(pad_lens, num_tokens, device):
     return mask
 
 
+@alike("22.2", "rows-share-memory")
+def hides_columns_of_what_is_expanded(pad_lens, num_tokens, device):
+    mask = triangle(num_tokens, device).expand(len(pad_lens), 1, -1, -1)
+    for row, pads in enumerate(pad_lens):
+        mask[row, :, :, :pads] = False
+    mask.diagonal(dim1=2, dim2=3).fill_(True)
+    return mask
+
+
 @wrong("22.2", "changes-the-counts")
 def takes_the_counts_out(pad_lens, num_tokens, device):
     rows = []

@@ -56,6 +56,7 @@ TASKS = (
             layer_step.any_chunks,
             layer_step.store_writes_alone,
             layer_step.the_blocks_are_told,
+            layer_step.a_model_can_ask,
         ),
         slips=SLIPS,
     ),

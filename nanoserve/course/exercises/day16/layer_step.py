@@ -6,6 +6,7 @@ import torch
 
 from nanoserve.allocator import KVCacheExhausted
 from nanoserve.cache import KVPool
+from nanoserve.course.exercises.day13.asking import as_the_base
 from nanoserve.course.exercises.day16.rows import HEADS, WIDTH, empty, keys, laid, same_history, same_memory, values
 from nanoserve.course.exercises.day16.steps import LAYERS, append, blocks_out, counting, length, new_cache, new_pool
 from nanoserve.course.probe import Probe, named, show
@@ -194,3 +195,8 @@ def the_blocks_are_told(probe: Probe) -> None:
     ids = getattr(getattr(cache, "table", None), "block_ids", None)
     probe.calls.append(f"cache.table.block_ids → {show(ids)}")
     probe.equal(ids if ids is None else list(ids), [5, 2], "no-table")
+
+
+def a_model_can_ask(probe: Probe) -> None:
+    """what the model asks of it, `positions` and `attend`, is as in the base class"""
+    as_the_base(probe, new_cache(probe, new_pool()), WIDTH)

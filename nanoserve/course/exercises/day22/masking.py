@@ -56,16 +56,14 @@ def each_call_looks_at_its_own_pads(probe: Probe) -> None:
 def each_row_has_its_own_pads(probe: Probe) -> None:
     """each row has its own pads"""
     pad_lens, columns = [1, 3, 0], 5
-    shared = torch.ones(columns, columns, dtype=torch.bool).tril()
-    for pads in pad_lens:
-        shared[pads:, :pads] = False
     slips = {
-        "rows-share-memory": shared.expand(3, 1, -1, -1),
         "one-rows-pads-for-all": _right([1, 1, 1], columns),
         "most-pads-for-all": _right([3, 3, 3], columns),
     }
     with probe.on_error(RuntimeError, slip="rows-meet-columns", match="must match the size|broadcast"):
-        _compare(probe, pad_lens, columns, "other-rows", slips)
+        mask = _mask(probe, pad_lens, columns)
+    slip, slips = ("rows-share-memory", {}) if mask.stride(0) == 0 else ("other-rows", slips)
+    _same(probe, mask, pad_lens, columns, slip, slips)
 
 
 def the_callers_counts_stay(probe: Probe) -> None:
