@@ -136,6 +136,13 @@ class ForgetsTheBlock(After1):
         self._allocated.remove(block_id)
 
 
+@wrong("14.1", "comes-back-twice")
+class PushesItTwice(After1):
+    def free(self, block_id):
+        self._allocated.remove(block_id)
+        self._free += [block_id, block_id]
+
+
 @wrong("14.1", "list-on-the-stack")
 class PushesAList(After1):
     def free(self, block_id):
