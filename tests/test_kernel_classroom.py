@@ -218,6 +218,18 @@ def test_another_function_can_stand_in_for_one_that_is_called():
     assert compiled(calls_another, (8, 0), torch.zeros(1), others={"twice": thrice}).spilled == 0
 
 
+def test_a_function_inside_of_a_kernel_is_told_before_it_runs():
+    @triton.jit
+    def nests(y_ptr):
+        def two():
+            return 2.0
+
+        tl.store(y_ptr, two())
+
+    with pytest.raises(TypeError, match="`two` is defined inside of `nests`"):
+        run(nests, torch.zeros(1))
+
+
 def test_what_the_kernel_prints_comes_back(capsys):
     @triton.jit
     def speaks(y_ptr):

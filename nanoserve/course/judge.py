@@ -92,7 +92,7 @@ def _raised(task: Task, outcome: Outcome, error: BaseException, facts: dict) -> 
 
 
 def _way_out(error: BaseException) -> dict[str, str]:
-    """A slip and where to look next, for a name that is not there."""
+    """A slip and where to look next, for a name that is not there and for a value that is None."""
     if isinstance(error, UnboundLocalError):
         look = (
             "Is there a path on which it is not set before? What a function sets anywhere is its own everywhere in it."

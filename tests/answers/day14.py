@@ -502,14 +502,8 @@ class ReturnsThemBackwards(After2):
 @wrong("14.3", "one-list-for-all")
 class KeepsOneList(After2):
     def allocate_for(self, num_tokens):
-        if num_tokens < 0:
-            raise ValueError(f"num_tokens must be 0 or more, got {num_tokens}")
-        needed = -(-num_tokens // self.block_size)
-        if needed > self.num_free:
-            raise KVCacheExhausted(f"needed: {needed}")
         self.out = getattr(self, "out", [])
-        self.out.clear()
-        self.out += [self.allocate() for _ in range(needed)]
+        self.out[:] = BlockAllocator.allocate_for(self, num_tokens)
         return self.out
 
 
@@ -645,10 +639,7 @@ class FreesThePool(After3):
 @wrong("14.4", "peak-lowered")
 class SetsThePeakAnew(After3):
     def free_all(self, block_ids):
-        block_ids = list(block_ids)
-        self._require_allocated(block_ids)
-        for block in block_ids:
-            self.free(block)
+        BlockAllocator.free_all(self, block_ids)
         self.peak_used = self.num_used
 
 

@@ -124,31 +124,24 @@ class NobodyAddsThem(Room):
 @wrong("24.1", "slots-counted-through")
 class CountsTheSlotsThrough(Room):
     def reserve_step(self):
-        if self._blocks_due() > self.allocator.num_free:
-            return False
-        for slot in range(len(self.tables)):
-            self._grow(slot, self.lengths[slot] + 1)
-        return True
+        if room := self.fits():
+            for slot in range(len(self.tables)):
+                self.grow(slot)
+        return room
 
 
 @alike("24.1", "slots-counted-through")
 class GrowsTheFirstTwo(Room):
-    def reserve_step(self):
-        if self._blocks_due() > self.allocator.num_free:
-            return False
-        for slot in list(self.tables)[:2]:
-            self._grow(slot, self.lengths[slot] + 1)
-        return True
+    def grow(self, slot):
+        if slot in list(self.tables)[:2]:
+            super().grow(slot)
 
 
 @wrong("24.1", "not-block-for-block")
 class ComparesWithTokens(Room):
-    def reserve_step(self):
-        if self._blocks_due() > self.allocator.num_free * self.allocator.block_size:
-            return False
-        for slot in self.tables:
-            self._grow(slot, self.lengths[slot] + 1)
-        return True
+    def fits(self):
+        room = self.allocator.num_free * self.allocator.block_size
+        return self.seq_len < self.max_len and self._blocks_due() <= room
 
 
 @wrong("24.1", "size-written-down")

@@ -78,7 +78,7 @@ def compile_for(
     return Compiled(target.arch, compiled.metadata.shared, compiled.asm["ptx"])
 
 
-@cache  # it takes as long as much of the compiler, and few ask
+@cache  # for both properties, the assembler runs once
 def _resources(ptx: str, arch: int) -> tuple[int, int]:
     """Registers and spilled bytes a thread, as NVIDIA's assembler, which Triton ships, reports them."""
     with tempfile.TemporaryDirectory() as folder:

@@ -3,10 +3,8 @@
 import torch
 
 from nanoserve.cache import KVCache, NaiveKVCache
-from nanoserve.course.exercises.day13.steps import WIDTH
+from nanoserve.course.exercises.day13.steps import HEADS, WIDTH
 from nanoserve.course.probe import Probe
-
-HEADS = 2
 
 
 def as_the_base(probe: Probe, cache: KVCache, width: int = WIDTH) -> None:

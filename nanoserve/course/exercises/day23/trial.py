@@ -44,7 +44,10 @@ class Trial:
                 return finished
             return [request.id if isinstance(request, Request) else kind(request) for request in finished]
 
-        with self.probe.on_error(RuntimeError, slip="changed-while-walking", match="changed size"):
+        with (
+            self.probe.on_error(RuntimeError, slip="changed-while-walking", match="changed size"),
+            self.probe.on_error(AttributeError, slip="leaves-by-id", match="'str' object has no attribute 'slot'"),
+        ):
             return self.probe.record("engine.step()", step)
 
     def tokens(self, *requests: Request) -> list[list[int]]:
